@@ -1,0 +1,1 @@
+"""Rules: the language and its evaluation over the store."""

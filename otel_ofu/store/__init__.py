@@ -1,0 +1,1 @@
+"""Recent history of every entity, for rules."""
