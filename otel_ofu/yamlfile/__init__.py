@@ -1,0 +1,6 @@
+"""YAML -> types, every mistake as file:line:column."""
+
+from otel_ofu.yamlfile.convert import convert, split_error
+from otel_ofu.yamlfile.parse import Steps, YamlFile, parse_yaml, problem_at, read_yaml
+
+__all__ = ["Steps", "YamlFile", "convert", "parse_yaml", "problem_at", "read_yaml", "split_error"]

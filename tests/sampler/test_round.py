@@ -1,0 +1,108 @@
+"""What a round makes of a source's answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from otel_ofu.model import Device, Entity, Gap, GapReason, Observation, Reading, Window
+from otel_ofu.sampler import Answer, Sampler
+
+NOT_SUPPORTED = Gap(GapReason.NOT_SUPPORTED, "no such sensor")
+
+
+def reading(now_s: float) -> Reading:
+    return Reading(
+        Device("GPU-1"),
+        Window(now_s - 1, now_s),
+        "fake",
+        {"power": 100.0, "sm_clock": 1e9},
+        {"mem_temperature": NOT_SUPPORTED},
+    )
+
+
+class ScriptedReader:
+    name = "fake"
+
+    def __init__(self, answers: Sequence[Answer]) -> None:
+        self.answers = list(answers)
+
+    def read(self, now_s: float, budget_s: float) -> Answer:
+        return self.answers.pop(0)
+
+    def close(self, deadline_s: float) -> None:
+        self.answers.clear()
+
+
+class Counts:
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, str]] = []
+
+    def sampled(self, source: str, seconds: float) -> None:
+        self.lines.append((source, "sampled"))
+
+    def missed(self, source: str, reason: str) -> None:
+        self.lines.append((source, reason))
+
+
+class PassOn:
+    """Derives nothing: shows the readings as they came."""
+
+    def derive(self, readings: Sequence[Reading]) -> Sequence[Observation]:
+        return [
+            Observation(Entity("gpu", r.device.uuid, {}), r.window, r.values, r.gaps)
+            for r in readings
+        ]
+
+
+def run(answers: Sequence[Answer]) -> tuple[list[Sequence[Observation]], Counts]:
+    emitted: list[Sequence[Observation]] = []
+    counts = Counts()
+    sampler = Sampler(ScriptedReader(answers), PassOn(), emitted.append, budget_s=1.0, meter=counts)
+    for round_number in range(len(answers)):
+        sampler.tick(10.0 * (round_number + 1))
+    return emitted, counts
+
+
+def test_readings_are_derived_and_emitted() -> None:
+    emitted, counts = run([Answer([reading(10.0)])])
+    assert emitted[0][0].values == {"power": 100.0, "sm_clock": 1e9}
+    assert counts.lines == [("fake", "sampled")]
+
+
+def test_a_late_source_turns_the_values_of_its_devices_into_gaps_with_its_words() -> None:
+    emitted, counts = run([Answer([reading(10.0)]), Answer(trouble="late", words="no answer")])
+    gap = Gap(GapReason.FAILED, "no answer")
+    (observation,) = emitted[1]
+    assert observation.values == {}
+    assert observation.gaps == {
+        "power": gap,
+        "sm_clock": gap,
+        "mem_temperature": NOT_SUPPORTED,
+    }
+    assert observation.window == Window(10.0, 20.0)
+    assert counts.lines[1] == ("fake", "late")
+
+
+def test_gaps_last_as_long_as_the_trouble() -> None:
+    trouble = Answer(trouble="failed", words="driver gone")
+    emitted, _ = run([Answer([reading(10.0)]), trouble, trouble, Answer([reading(40.0)])])
+    assert [len(o[0].values) for o in emitted] == [2, 0, 0, 2]
+
+
+def test_a_device_that_a_good_round_does_not_have_is_gone() -> None:
+    emitted, _ = run([Answer([reading(10.0)]), Answer([])])
+    assert emitted[1] == []
+
+
+def test_each_trouble_is_told_once_and_its_end_too(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    trouble = Answer(trouble="failed", words="driver gone")
+    other = Answer(trouble="failed", words="no permission")
+    run([trouble, trouble, other, Answer([reading(40.0)]), Answer([reading(50.0)])])
+    assert [record.message for record in caplog.records] == [
+        "fake: driver gone; its values are gaps",
+        "fake: no permission; its values are gaps",
+        "fake: answers again",
+    ]
