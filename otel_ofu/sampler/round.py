@@ -7,7 +7,7 @@ source is late or fails, the devices that it had become gaps; the round goes on.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from otel_ofu.model import Device, Gap, GapReason, Observation, Reading, Window
@@ -17,9 +17,11 @@ log = logging.getLogger(__name__)
 
 
 class Deriving(Protocol):
-    """Readings of one round in, observations out (otel_ofu.derive)."""
+    """One reading in, one observation out (otel_ofu.derive.Deriver)."""
 
-    def derive(self, readings: Sequence[Reading]) -> Sequence[Observation]: ...
+    def derive(self, reading: Reading, parent: Reading | None = None) -> Observation: ...
+
+    def retain(self, entity_ids: Collection[str]) -> None: ...
 
 
 class Meter(Protocol):
@@ -62,7 +64,7 @@ class Sampler:
         self._count(answer)
         readings = self._gaps(answer, now_s) if answer.trouble else answer.readings
         self._known = {reading.device.uuid: reading for reading in readings}
-        self._emit(self._deriver.derive(readings))
+        self._emit(self._derived(readings))
 
     def devices(self) -> list[Device]:
         """The devices of the last round."""
@@ -71,6 +73,15 @@ class Sampler:
     def close(self, deadline_s: float) -> None:
         """Ends the reader; waits for a call that hangs no longer than `deadline_s`."""
         self._reader.close(deadline_s)
+
+    def _derived(self, readings: Sequence[Reading]) -> list[Observation]:
+        """A MIG instance is derived with the reading of its GPU, which has the clock."""
+        observations = [
+            self._deriver.derive(reading, self._known.get(reading.device.parent))
+            for reading in readings
+        ]
+        self._deriver.retain([observation.entity.id for observation in observations])
+        return observations
 
     def _gaps(self, answer: Answer, now_s: float) -> list[Reading]:
         gap = Gap(GapReason.FAILED, answer.words)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pytest
 
@@ -47,13 +47,19 @@ class Counts:
 
 
 class PassOn:
-    """Derives nothing: shows the readings as they came."""
+    """Derives nothing: shows the readings as they came, and whose parent was handed over."""
 
-    def derive(self, readings: Sequence[Reading]) -> Sequence[Observation]:
-        return [
-            Observation(Entity("gpu", r.device.uuid, {}), r.window, r.values, r.gaps)
-            for r in readings
-        ]
+    def __init__(self) -> None:
+        self.parents: list[str] = []
+        self.kept: list[str] = []
+
+    def derive(self, reading: Reading, parent: Reading | None = None) -> Observation:
+        self.parents.append(parent.device.uuid if parent else "")
+        entity = Entity("gpu", reading.device.uuid, {})
+        return Observation(entity, reading.window, reading.values, reading.gaps)
+
+    def retain(self, entity_ids: Collection[str]) -> None:
+        self.kept = list(entity_ids)
 
 
 def run(answers: Sequence[Answer]) -> tuple[list[Sequence[Observation]], Counts]:
@@ -106,3 +112,20 @@ def test_each_trouble_is_told_once_and_its_end_too(caplog: pytest.LogCaptureFixt
         "fake: no permission; its values are gaps",
         "fake: answers again",
     ]
+
+
+def test_a_mig_instance_is_derived_with_the_reading_of_its_gpu() -> None:
+    instance = Reading(
+        Device("MIG-1", parent="GPU-1"), Window(9, 10), "fake", {"tensor_active": 0.5}
+    )
+    deriver = PassOn()
+    sampler = Sampler(
+        ScriptedReader([Answer([instance, reading(10.0)])]),
+        deriver,
+        lambda _observations: None,
+        budget_s=1.0,
+        meter=Counts(),
+    )
+    sampler.tick(10.0)
+    assert deriver.parents == ["GPU-1", ""]
+    assert deriver.kept == ["MIG-1", "GPU-1"]

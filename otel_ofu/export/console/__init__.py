@@ -1,0 +1,7 @@
+"""The terminal: a live table, or one line per round where the output is no terminal."""
+
+from otel_ofu.export.console.lines import Lines
+from otel_ofu.export.console.rows import Row, rows
+from otel_ofu.export.console.table import Table
+
+__all__ = ["Lines", "Row", "Table", "rows"]

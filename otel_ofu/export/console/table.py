@@ -1,0 +1,82 @@
+"""A live table on a terminal.
+
+Enters: the observations of a round. Leaves: the table redrawn in place, reasons of absent values
+below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from otel_ofu.export.console.rows import COLUMNS, DASH, Row, rows
+from otel_ofu.model import Observation
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+MAX_ROWS = 64
+_LOW_OFU = 0.15
+_GOOD_OFU = 0.35
+
+
+class Table:
+    """Draws on a rich `Console`. `title` stands above the table, `footer` below it."""
+
+    def __init__(self, console: Console, *, title: str, footer: str = "Ctrl-C to stop") -> None:
+        from rich.live import Live  # noqa: PLC0415 - only a terminal needs it
+
+        self._title = title
+        self._footer = footer
+        self._live: Any = Live(console=console, auto_refresh=False, vertical_overflow="visible")
+        self._live.start()
+
+    def export(self, observations: Sequence[Observation]) -> None:
+        if any(o.entity.kind == "gpu" for o in observations):
+            self._live.update(self._drawn(observations), refresh=True)
+
+    def close(self) -> None:
+        """Leaves the last table on the screen."""
+        self._live.stop()
+
+    def _drawn(self, observations: Sequence[Observation]) -> RenderableType:
+        from rich.console import Group  # noqa: PLC0415 - only a terminal needs it
+        from rich.text import Text  # noqa: PLC0415
+
+        drawn, reasons = rows(observations)
+        at = datetime.fromtimestamp(observations[0].window.end_s, UTC).strftime("%H:%M:%S UTC")
+        more = [f"… and {len(drawn) - MAX_ROWS} more GPUs"] if len(drawn) > MAX_ROWS else []
+        below = [f"{DASH} {reason}" for reason in reasons]
+        return Group(
+            Text(f"{self._title}  {at}", style="bold"),
+            _grid(drawn[:MAX_ROWS]),
+            *(Text(line, style="dim") for line in [*more, *below, self._footer]),
+        )
+
+
+def _grid(drawn: Sequence[Row]) -> RenderableType:
+    from rich import box  # noqa: PLC0415 - only a terminal needs it
+    from rich.table import Table as Grid  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False)
+    for title in ("GPU", "model", "job"):
+        grid.add_column(title, no_wrap=True)
+    for column in COLUMNS:
+        grid.add_column(column.title, justify="right", no_wrap=True)
+    for row in drawn:
+        ofu, *others = row.cells
+        names = (Text(name) for name in (row.gpu, row.model, row.job))
+        grid.add_row(*names, Text(ofu, style=_colour(ofu)), *others)
+    return grid
+
+
+def _colour(ofu: str) -> str:
+    """Colour repeats what the number says; nothing is told by colour alone."""
+    if ofu == DASH:
+        return "dim"
+    value = float(ofu.rstrip("%")) / 100
+    if value < _LOW_OFU:
+        return "red"
+    return "green" if value >= _GOOD_OFU else "yellow"
