@@ -1,0 +1,182 @@
+"""Stories: which trouble, when, on which GPUs; and what it does to the job.
+
+Enters: `scenarios.yaml` of this package, or a `Scenario` built in code. Leaves: the demands
+(job.FIELDS x GPUs) at a time, and the true troubles of that time. All times count from the
+start of the story.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+import numpy as np
+import yaml
+
+from otel_ofu.errors import ConfigError, Problem
+from otel_ofu.sources.demo.job import FIELD, Array, healthy_demand
+
+
+class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What happens to one field: `set`, or else `value * scale + add`."""
+
+    set: float | None = None
+    scale: float = 1.0
+    add: float = 0.0
+
+    def apply(self, value: Array) -> Array:
+        return (
+            np.full_like(value, self.set) if self.set is not None else value * self.scale + self.add
+        )
+
+
+class Trouble(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One thing that goes wrong; scenarios.yaml explains the fields."""
+
+    cause: str
+    title: str
+    changes: dict[str, Change]
+    flags: dict[str, str] = {}
+
+
+class Spell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A trouble over a time; scenarios.yaml explains the fields."""
+
+    trouble: str
+    start_s: float
+    end_s: float | None = None
+    gpus: list[int] | None = None
+    period_s: float | None = None
+    share: float = 1.0
+    changes: dict[str, Change] = {}
+
+    def active(self, at_s: float) -> bool:
+        if at_s < self.start_s or (self.end_s is not None and at_s >= self.end_s):
+            return False
+        return self.period_s is None or (at_s - self.start_s) % self.period_s < (
+            self.share * self.period_s
+        )
+
+
+class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A story; scenarios.yaml explains the fields."""
+
+    spells: list[Spell]
+    repeat_s: float | None = None
+    noise: float = 0.02
+
+
+class Library(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """All troubles and stories of scenarios.yaml."""
+
+    troubles: dict[str, Trouble]
+    scenarios: dict[str, Scenario]
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A trouble that is truly there: the answer that a diagnosis should find.
+
+    `cause` is `healthy` for a phase that only looks like trouble. `gpus` are indices.
+    """
+
+    trouble: str
+    cause: str
+    title: str
+    gpus: tuple[int, ...]
+    flags: Mapping[str, str]
+
+
+class Story:
+    """A scenario on a number of GPUs. Raises `ConfigError` for troubles or GPUs that are not."""
+
+    def __init__(self, scenario: Scenario, gpus: int, troubles: Mapping[str, Trouble]) -> None:
+        _check(scenario, gpus, troubles)
+        self._scenario = scenario
+        self._gpus = gpus
+        self._troubles = troubles
+        self._demands: dict[tuple[int, ...], Array] = {}
+
+    @property
+    def noise(self) -> float:
+        return self._scenario.noise
+
+    def demand(self, at_s: float) -> Array:
+        """job.FIELDS x GPUs at `at_s`; shared between calls, not to be changed."""
+        active = self._active(at_s)
+        if active not in self._demands:
+            self._demands[active] = self._build(active)
+        return self._demands[active]
+
+    def facts(self, at_s: float) -> tuple[Fact, ...]:
+        """The troubles at `at_s`, in the order of the scenario."""
+        return tuple(self._fact(self._scenario.spells[n]) for n in self._active(at_s))
+
+    def _active(self, at_s: float) -> tuple[int, ...]:
+        repeat_s = self._scenario.repeat_s
+        told_s = at_s if repeat_s is None else at_s % repeat_s
+        return tuple(n for n, s in enumerate(self._scenario.spells) if s.active(told_s))
+
+    def _build(self, active: Sequence[int]) -> Array:
+        demand = healthy_demand(self._gpus)
+        for spell in (self._scenario.spells[n] for n in active):
+            gpus = list(self._touched(spell))
+            for name, change in (self._troubles[spell.trouble].changes | spell.changes).items():
+                demand[FIELD[name], gpus] = change.apply(demand[FIELD[name], gpus])
+        return demand
+
+    def _touched(self, spell: Spell) -> tuple[int, ...]:
+        return tuple(range(self._gpus)) if spell.gpus is None else tuple(spell.gpus)
+
+    def _fact(self, spell: Spell) -> Fact:
+        trouble = self._troubles[spell.trouble]
+        return Fact(
+            spell.trouble, trouble.cause, trouble.title, self._touched(spell), trouble.flags
+        )
+
+
+@cache
+def load_library() -> Library:
+    """The stories of this package; parsed once."""
+    text = files("otel_ofu.sources.demo").joinpath("scenarios.yaml").read_text("utf-8")
+    return msgspec.convert(yaml.safe_load(text), Library)
+
+
+def named(name: str) -> Scenario:
+    """A scenario of this package. Raises `ConfigError` with the names that there are."""
+    scenarios = load_library().scenarios
+    if name not in scenarios:
+        known = ", ".join(scenarios)
+        raise ConfigError([Problem("demo", 0, 0, f"no scenario {name!r}; known: {known}")])
+    return scenarios[name]
+
+
+def _check(scenario: Scenario, gpus: int, troubles: Mapping[str, Trouble]) -> None:
+    problems = [
+        p for n, spell in enumerate(scenario.spells) for p in _wrong(n, spell, gpus, troubles)
+    ]
+    if gpus < 1:
+        problems.append(f"{gpus} GPUs; at least 1")
+    if not 0 <= scenario.noise < 1:
+        problems.append(f"noise {scenario.noise:g}; 0 to below 1")
+    if scenario.repeat_s is not None and scenario.repeat_s <= 0:
+        problems.append(f"repeat_s {scenario.repeat_s:g}; above 0")
+    if problems:
+        raise ConfigError([Problem("demo", 0, 0, text) for text in problems])
+
+
+def _wrong(n: int, spell: Spell, gpus: int, troubles: Mapping[str, Trouble]) -> list[str]:
+    where = f"spell {n + 1} ({spell.trouble})"
+    found = []
+    if spell.trouble not in troubles:
+        found.append(f"{where}: no such trouble; known: {', '.join(troubles)}")
+    if spell.period_s is not None and spell.period_s <= 0:
+        found.append(f"{where}: period_s {spell.period_s:g}; above 0")
+    strangers = [gpu for gpu in spell.gpus or () if not 0 <= gpu < gpus]
+    found += [f"{where}: no GPU {gpu} among {gpus}" for gpu in strangers]
+    fields = set(spell.changes) | set(troubles[spell.trouble].changes if not found else ())
+    found += [f"{where}: no field {name!r}" for name in sorted(fields - set(FIELD))]
+    return found

@@ -1,0 +1,126 @@
+"""The node in time: one deterministic history for each story, seed and interval.
+
+Enters: a `Story`, a seed and the interval. Leaves: `Frame`, everything about the window that
+ends at a given tick. Ticks count from the start of the story; chance is drawn by tick number, so
+a frame does not depend on which others were asked for before.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from otel_ofu.sources.demo.counters import (
+    TENSOR,
+    Slice,
+    Totals,
+    window_values,
+    zero_totals,
+)
+from otel_ofu.sources.demo.gpu import Boards, advance, cold_boards
+from otel_ofu.sources.demo.job import FIELD, Array, healthy_demand, step, vary
+from otel_ofu.sources.demo.scenario import Story
+
+SLICE_S = 2.0
+WARM_UP_S = 600
+PEAK_CLOCK_HZ = 1.83e9  # behind the datasheet's dense tensor peak of H100 SXM
+PEAK_FLOP_PER_S = 132 * 4096 * PEAK_CLOCK_HZ
+USEFUL = 0.97  # the rest of the tensor work is padding to tiles, arXiv:2605.20799
+
+
+@dataclass(frozen=True, slots=True)
+class JobReport:
+    """What the job itself would log: it knows its steps, and its FLOPs as it counts them.
+
+    `mfu` is model FLOP/s per GPU over the dense BF16 peak (989.4e12), `true_mfu` without the
+    miscount. `step_s` is None while the job takes no steps.
+    """
+
+    time_s: float
+    step_s: float | None
+    mfu: float
+    flop_per_s: float
+    true_mfu: float
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One window: values by registry key, arrays over GPUs; and the job's view of it."""
+
+    tick: int
+    values: dict[str, Array]
+    step_s: float | None
+    true_mfu: float
+    miscount: float
+
+
+class Simulation:
+    """Asking for an earlier frame than the last one starts over."""
+
+    def __init__(self, story: Story, gpus: int, seed: int, interval_s: float) -> None:
+        self._story = story
+        self._gpus = gpus
+        self._seed = seed
+        self._interval_s = interval_s
+        self._warm = _warmed_up(gpus, seed)
+        self._boards = self._warm
+        self._totals = zero_totals(gpus)
+        self._last: Frame | None = None
+
+    def frame(self, tick: int) -> Frame:
+        """The window that ends `tick` (>= 1) intervals after the start."""
+        if self._last is not None and tick < self._last.tick:
+            self._restart()
+        while self._last is None or self._last.tick < tick:
+            self._last = self._next(0 if self._last is None else self._last.tick)
+        return self._last
+
+    def _restart(self) -> None:
+        self._boards = self._warm
+        self._totals = zero_totals(self._gpus)
+        self._last = None
+
+    def _next(self, done: int) -> Frame:
+        draws = np.random.default_rng((self._seed, done)).standard_normal(2 + self._gpus)
+        count = math.ceil(self._interval_s / SLICE_S)
+        length_s = self._interval_s / count
+        starts = [done * self._interval_s + n * length_s for n in range(count)]
+        demands = [self._story.demand(at_s) for at_s in starts]
+        varied = {id(d): vary(d, draws, self._story.noise) for d in demands}
+        parts = [self._slice(varied[id(d)], length_s) for d in demands]
+        return _frame(done + 1, parts, demands[-1], self._totals)
+
+    def _slice(self, demand: Array, length_s: float) -> Slice:
+        # The governor reacts to the load that it sees; a second look settles load and clock.
+        boards = advance(self._boards, step(demand, self._boards.clock_hz), demand, length_s)
+        taken = step(demand, boards.clock_hz)
+        part = Slice(length_s, taken, boards)
+        self._boards = boards
+        self._totals = self._totals.plus(part)
+        return part
+
+
+def _frame(tick: int, parts: list[Slice], demand: Array, totals: Totals) -> Frame:
+    steps = sum(p.length_s / p.step.length_s for p in parts)
+    window_s = sum(p.length_s for p in parts)
+    rate = sum(p.length_s * (TENSOR @ p.step.shares * p.boards.clock_hz).mean() for p in parts)
+    true_mfu = USEFUL * float(rate) / window_s / PEAK_CLOCK_HZ
+    return Frame(
+        tick,
+        window_values(parts, demand, totals),
+        window_s / steps if steps else None,
+        true_mfu,
+        float(demand[FIELD["miscount"]].mean()),
+    )
+
+
+def _warmed_up(gpus: int, seed: int) -> Boards:
+    """Boards after ten minutes of a healthy job; boards differ by 3 % in what they draw."""
+    draws = np.random.default_rng((seed, gpus)).standard_normal(gpus)
+    boards = cold_boards(np.clip(1 + 0.03 * draws, 0.85, 1.15))
+    demand = healthy_demand(gpus)
+    for _ in range(WARM_UP_S // 10):
+        boards = advance(boards, step(demand, boards.clock_hz), demand, 10.0)
+    return boards
