@@ -1,0 +1,198 @@
+"""Derives one observation from one reading, and holds the few things that windows share.
+
+Enters: a `Reading`, that of its parent for a MIG instance, the attributes of its owner.
+Leaves: an `Observation` with everything that was measured and everything that follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from otel_ofu.catalog.registry import Registry, load_registry
+from otel_ofu.catalog.skus import Sku
+from otel_ofu.derive import formulas
+from otel_ofu.derive.cleaning import Cleaner, Measured
+from otel_ofu.derive.cycles import CycleMeter, CycleShare
+from otel_ofu.derive.efficiency import FIXED_CLOCK, applicability, clock_share, utilization
+from otel_ofu.derive.identity import device_attributes, entity_id, window_attributes
+from otel_ofu.derive.precision import Detector, Domain, declared
+from otel_ofu.derive.reference import Reference, resolve
+from otel_ofu.derive.settings import Settings
+from otel_ofu.derive.totals import Totals, totals_from
+from otel_ofu.model import Attribute, Device, Entity, Gap, GapReason, Observation, Reading
+
+FLOP_TOTALS = ("flop_count", "flop_capacity")
+
+
+@dataclass(slots=True)
+class _Running:
+    """What the windows of one entity share."""
+
+    detector: Detector = field(default_factory=Detector)
+    meter: CycleMeter = field(default_factory=CycleMeter)
+    series: tuple[str, float] | None = None
+    totals: Totals | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What stays the same while a device does: its model and attributes."""
+
+    device: Device
+    model: str
+    sku: Sku | None
+    attributes: Mapping[str, Attribute]
+
+
+class Deriver:
+    """Owned by one thread. Restart loses the running totals: they begin again with a new start."""
+
+    def __init__(self, settings: Settings, registry: Registry | None = None) -> None:
+        self._settings = settings
+        self._cleaner = Cleaner(registry or load_registry())
+        self._running: dict[str, _Running] = {}
+        self._known: dict[str, _Known] = {}
+
+    def derive(
+        self,
+        reading: Reading,
+        parent: Reading | None = None,
+        owner: Mapping[str, Attribute] | None = None,
+    ) -> Observation:
+        """The observation of one window.
+
+        `parent`: the reading of the GPU that a MIG instance is part of, of the same round.
+        `owner`: attributes from the job stage; they outrank what the source says of the owner.
+        """
+        whose: dict[str, Attribute] = {**reading.owner, **(owner or {})}
+        known = self._know(reading.device, parent)
+        id_ = entity_id(reading.device, whose)
+        running = self._running.setdefault(id_, _Running())
+        result = self._cleaner.clean(reading, parent)
+        domain = self._domain(running, whose, result, known.sku)
+        reference = self._reference(reading, known.sku, domain, result)
+        _Window(reading, known.sku, domain, reference, running).fill(result)
+        totals = running.totals
+        counted = {key: totals.start_s for key in FLOP_TOTALS if totals and key in result.values}
+        attributes = {
+            **whose,
+            **known.attributes,
+            **window_attributes(reading, domain, reference),
+        }
+        entity = Entity("gpu", id_, attributes)
+        return Observation(entity, reading.window, result.values, result.gaps, counted)
+
+    def retain(self, entity_ids: Collection[str]) -> None:
+        """Forgets what it holds of all other entities; call it with those of the last round."""
+        kept = set(entity_ids)
+        self._running = {id_: r for id_, r in self._running.items() if id_ in kept}
+        devices = {id_.partition("/")[0] for id_ in kept} | kept
+        self._known = {uuid: known for uuid, known in self._known.items() if uuid in devices}
+
+    def _know(self, device: Device, parent: Reading | None) -> _Known:
+        model = device.model or (parent.device.model if parent else "")
+        known = self._known.get(device.uuid)
+        if known is None or known.device != device or known.model != model:
+            sku = self._settings.skus.match(model)
+            attributes = device_attributes(device, sku, self._settings)
+            known = self._known[device.uuid] = _Known(device, model, sku, attributes)
+        return known
+
+    def _reference(
+        self, reading: Reading, sku: Sku | None, domain: Domain, result: Measured
+    ) -> Reference | Gap:
+        if reading.quality == FIXED_CLOCK:
+            return Gap(GapReason.NOT_SUPPORTED, "the clock is fixed")
+        return resolve(self._settings.reference_clock, sku, domain.precision, result)
+
+    def _domain(
+        self, running: _Running, owner: Mapping[str, Attribute], result: Measured, sku: Sku | None
+    ) -> Domain:
+        word = owner.get("ofu.precision") or self._settings.precision
+        if word:
+            return declared(str(word))
+        return running.detector.observe(result.values, sku.default_precision if sku else "unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """One window under derivation."""
+
+    reading: Reading
+    sku: Sku | None
+    domain: Domain
+    reference: Reference | Gap
+    running: _Running
+
+    def fill(self, result: Measured) -> None:
+        """Adds every derived key to the measured ones, as a value or as a gap."""
+        quality, reference = self.reading.quality, self.reference
+        cycles = self._cycles(result)
+        ofu = utilization(result, quality, reference, cycles)
+        factor = clock_share(result, reference, cycles)
+        limit = self._limit()
+        derived = {
+            "ofu": ofu,
+            "ofu_saturated": ofu if isinstance(ofu, Gap) else float(ofu > 1),
+            "ofu_applicable": applicability(result),
+            "clock_factor": factor,
+            "reference_clock": reference if isinstance(reference, Gap) else reference.clock_hz,
+            "flop_limit": limit,
+            "flop_limit_actual": _product(limit, factor),
+            "flop_rate": _product(limit, ofu),
+        }
+        derived |= self._totals(derived["flop_rate"], limit)
+        for key, value in derived.items():
+            if isinstance(value, Gap):
+                result.gaps[key] = value
+            else:
+                result.values[key] = value
+        if isinstance(ofu, Gap):
+            result.values[f"ofu_gap:{ofu.reason}"] = 1.0
+
+    def _cycles(self, result: Measured) -> CycleShare | None:
+        """The counters are per GPU: those of a MIG instance would be its parent's."""
+        if self.reading.device.parent:
+            return None
+        sms = self.sku.sms if self.sku else None
+        return self.running.meter.observe(result.values, self.reading.window, sms)
+
+    def _limit(self) -> float | Gap:
+        """FLOP/s at the reference clock, of the part of the GPU that the entity owns."""
+        if self.sku is None:
+            return Gap(GapReason.NOT_SUPPORTED, "unknown model: no peak")
+        per_clock = self.sku.flops_per_clock(self.domain.precision)
+        if per_clock is None:
+            why = f"{self.sku.id} has no dense peak for {self.domain.precision}"
+            return Gap(GapReason.NOT_SUPPORTED, why)
+        share = self.reading.device.sm_share
+        if not 0 < share <= 1:
+            return Gap(GapReason.OUT_OF_RANGE, f"SM share {share:g}")
+        if isinstance(self.reference, Gap):
+            return self.reference
+        return formulas.flop_limit(per_clock, share, self.reference.clock_hz)
+
+    def _totals(self, rate: float | Gap, limit: float | Gap) -> dict[str, float | Gap]:
+        if isinstance(rate, Gap) or isinstance(limit, Gap):
+            gap = rate if isinstance(rate, Gap) else limit
+            return dict.fromkeys(FLOP_TOTALS, gap)
+        window = self.reading.window
+        if window.length_s <= 0:
+            return dict.fromkeys(FLOP_TOTALS, Gap(GapReason.NOT_READY, "the window has no length"))
+        running, series = self.running, self._series()
+        if running.totals is None or running.series != series:
+            running.totals, running.series = totals_from(window), series
+        running.totals.add(rate, limit, window)
+        return {"flop_count": running.totals.count, "flop_capacity": running.totals.capacity}
+
+    def _series(self) -> tuple[str, float]:
+        """What makes another resource of the same entity, and so begins other totals."""
+        clock_hz = 0.0 if isinstance(self.reference, Gap) else self.reference.clock_hz
+        return self.domain.precision, clock_hz
+
+
+def _product(limit: float | Gap, share: float | Gap) -> float | Gap:
+    if isinstance(limit, Gap):
+        return limit
+    return share if isinstance(share, Gap) else formulas.flop_rate(share, limit)

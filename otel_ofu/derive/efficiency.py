@@ -1,0 +1,80 @@
+"""One window's OFU, clock factor and applicability, each a value or the gap in its place.
+
+Enters: measured values, the reference clock, the window by its cycle counters if there is one.
+"""
+
+from __future__ import annotations
+
+from otel_ofu.derive import formulas
+from otel_ofu.derive.cleaning import Measured
+from otel_ofu.derive.cycles import CycleShare
+from otel_ofu.derive.reference import Reference
+from otel_ofu.model import Gap, GapReason
+
+# Words of `Reading.quality`: what a vendor's counters give instead of tensor activity and a clock.
+BUSY_PROXY = "busy_proxy"
+FIXED_CLOCK = "fixed_clock"
+
+# Our own starting values, not measured. On V100 to B200 a tensor pipe does 8 to 32 times the FLOPs
+# of the FP32 pipe in one cycle (BF16 or FP16 in skus.yaml against 128 to 256), so with a sixteenth
+# of its activity it may do less than half of the work. Below a tenth nobody is busy.
+VECTOR_BUSY = 0.1
+TENSOR_SHARE = 1 / 16
+VECTOR_PIPES = ("fp64_active", "fp32_active", "fp16_active")
+
+
+def tensor_activity(measured: Measured) -> float | Gap:
+    """Share of all cycles with an active tensor pipe.
+
+    A source whose counter is relative to busy cycles gives `engine_busy` as well (or its gap).
+    Source: AMD device-metrics-exporter, MfmaUtil over GRBM_GUI_ACTIVE.
+    """
+    values = measured.values
+    for key in ("tensor_active", "engine_busy"):
+        if key not in values and (key in measured.gaps or key == "tensor_active"):
+            return measured.gap(key)
+    return values["tensor_active"] * values.get("engine_busy", 1.0)
+
+
+def clock_share(
+    measured: Measured, reference: Reference | Gap, cycles: CycleShare | None
+) -> float | Gap:
+    """SM clock over reference clock, from the counters where they are calibrated."""
+    clock_hz = measured.values.get("sm_clock") if cycles is None else cycles.clock_hz
+    if clock_hz is None:
+        return measured.gap("sm_clock")
+    if isinstance(reference, Gap):
+        return reference
+    return formulas.clock_factor(clock_hz, reference.clock_hz)
+
+
+def utilization(
+    measured: Measured, quality: str, reference: Reference | Gap, cycles: CycleShare | None
+) -> float | Gap:
+    """OFU of the window, or why there is none."""
+    if quality == BUSY_PROXY:
+        return Gap(GapReason.NOT_SUPPORTED, "exporter gives busy time only")
+    if cycles is not None and isinstance(reference, Reference):
+        return formulas.ofu_from_cycles(
+            cycles.mma_cycles, cycles.scale, reference.clock_hz, cycles.elapsed_s
+        )
+    activity = tensor_activity(measured)
+    if isinstance(activity, Gap) or quality == FIXED_CLOCK:
+        return activity
+    factor = clock_share(measured, reference, None)
+    return factor if isinstance(factor, Gap) else activity * factor
+
+
+def applicability(measured: Measured) -> float | Gap:
+    """0 when the vector pipes do the work, 1 when they are known not to.
+
+    Source: arXiv:2605.20799 (OFU stands on tensor pipes doing nearly all FLOPs).
+    """
+    tensor = tensor_activity(measured)
+    if isinstance(tensor, Gap):
+        return tensor
+    vector = max(measured.values.get(pipe, 0.0) for pipe in VECTOR_PIPES)
+    if vector >= VECTOR_BUSY and tensor < TENSOR_SHARE * vector:
+        return 0.0
+    missing = next((pipe for pipe in VECTOR_PIPES if pipe not in measured.values), None)
+    return 1.0 if missing is None else measured.gap(missing)

@@ -1,0 +1,68 @@
+"""Who a reading is about, as OpenTelemetry attributes (registry.yaml lists them).
+
+Enters: a `Reading`, what the job stage knows of its owner, and what was resolved about the device.
+Leaves: the attributes of its entity; one that is not known is absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from otel_ofu.catalog.skus import Sku
+from otel_ofu.derive.precision import Domain
+from otel_ofu.derive.reference import Reference
+from otel_ofu.derive.settings import Settings
+from otel_ofu.model import Attribute, Device, Gap, Reading
+
+UNKNOWN_SKU = "unknown"
+
+
+def entity_id(device: Device, owner: Mapping[str, Attribute]) -> str:
+    """One entity, and so one resource, for each GPU x job."""
+    job = owner.get("ofu.job.id")
+    return f"{device.uuid}/{job}" if job else device.uuid
+
+
+def device_attributes(device: Device, sku: Sku | None, settings: Settings) -> dict[str, Attribute]:
+    """What does not change while the device is there."""
+    found: dict[str, Attribute | None] = {
+        "host.name": device.host or settings.host_name,
+        "hw.id": device.uuid,
+        "hw.name": _name(device),
+        "hw.model": device.model,
+        "hw.vendor": device.vendor,
+        "hw.parent": device.parent,
+        "hw.driver_version": device.driver_version,
+        "hw.serial_number": device.serial if settings.serial_numbers else None,
+        "ofu.gpu.sku": sku.id if sku else UNKNOWN_SKU,
+        "ofu.gpu.index": device.index,
+        "ofu.gpu.architecture": device.architecture.lower() or (sku.architecture if sku else None),
+        "ofu.gpu.pci.address": device.pci_address,
+        "ofu.mig.profile": device.mig_profile,
+        "ofu.mig.instance.id": device.mig_instance_id,
+    }
+    return {name: value for name, value in found.items() if value is not None and value != ""}
+
+
+def window_attributes(
+    reading: Reading, domain: Domain, reference: Reference | Gap
+) -> dict[str, Attribute]:
+    """What may change from one window to the next."""
+    found: dict[str, Attribute] = {
+        "ofu.source": reading.source,
+        "ofu.precision": domain.precision,
+        "ofu.precision.source": domain.source,
+    }
+    if reading.quality:
+        found["ofu.quality"] = reading.quality
+    if isinstance(reference, Reference):
+        found["ofu.reference_clock"] = reference.clock_hz
+        found["ofu.reference_clock.source"] = reference.source
+    return found
+
+
+def _name(device: Device) -> str | None:
+    """The device file of NVIDIA's driver; other vendors have none that the index tells."""
+    if device.vendor != "nvidia" or device.index is None:
+        return None
+    return f"nvidia{device.index}"

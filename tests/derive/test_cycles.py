@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import pytest
+
+from otel_ofu.derive.cycles import CycleMeter, CycleShare, nearest_scale
+from otel_ofu.derive.deriver import Deriver
+from otel_ofu.derive.settings import Settings
+from otel_ofu.model import Window
+from tests.derive.readings import H100, MIG, reading
+
+SMS = 132
+CLOCK_HZ = 1.6e9
+
+
+class Counters:
+    """Counters of a GPU as a driver would keep them."""
+
+    def __init__(self, scale: int) -> None:
+        self.scale = scale
+        self.elapsed = 7e14
+        self.mma = 2e14
+
+    def window(
+        self, tensor: float, clock_hz: float = CLOCK_HZ, length_s: float = 10
+    ) -> dict[str, float]:
+        cycles = clock_hz * length_s * self.scale
+        self.elapsed += cycles
+        self.mma += tensor * cycles
+        return {
+            "sm_cycles_elapsed": self.elapsed,
+            "mma_cycles_active": self.mma,
+            "tensor_active": tensor,
+            "sm_clock": clock_hz,
+        }
+
+
+def _feed(meter: CycleMeter, windows: list[dict[str, float]]) -> list[CycleShare | None]:
+    return [meter.observe(v, Window(10.0 * i, 10.0 * i + 10), SMS) for i, v in enumerate(windows)]
+
+
+@pytest.mark.parametrize("scale", [1, SMS, SMS * 4])
+def test_the_scale_is_found_after_three_agreeing_windows(scale: int) -> None:
+    counters = Counters(scale)
+    seen = _feed(CycleMeter(), [counters.window(0.5) for _ in range(5)])
+    assert [share is not None for share in seen] == [False, False, False, True, True]
+    assert seen[-1] is not None
+    assert seen[-1].scale == scale
+    assert seen[-1].clock_hz == pytest.approx(CLOCK_HZ)
+
+
+@pytest.mark.parametrize("scale", [2, 16, 66, 1000])
+def test_an_impossible_scale_is_never_used(scale: int) -> None:
+    counters = Counters(scale)
+    assert set(_feed(CycleMeter(), [counters.window(0.5) for _ in range(9)])) == {None}
+
+
+def test_counters_that_disagree_with_the_sampled_activity_are_not_used() -> None:
+    counters = Counters(1)
+    windows = [counters.window(0.5) | {"tensor_active": 0.6} for _ in range(9)]
+    assert set(_feed(CycleMeter(), windows)) == {None}
+
+
+def test_an_idle_gpu_proves_nothing() -> None:
+    counters = Counters(SMS)
+    assert set(_feed(CycleMeter(), [counters.window(0.0) for _ in range(9)])) == {None}
+
+
+def test_without_counters_there_is_nothing() -> None:
+    assert set(_feed(CycleMeter(), [{"tensor_active": 0.5, "sm_clock": 1e9}] * 9)) == {None}
+
+
+def _calibrated(counters: Counters) -> CycleMeter:
+    meter = CycleMeter()
+    assert _feed(meter, [counters.window(0.5) for _ in range(4)])[-1] is not None
+    return meter
+
+
+def test_a_missed_window_is_not_mixed_into_the_next() -> None:
+    counters = Counters(1)
+    meter = _calibrated(counters)
+    counters.window(0.9)
+    assert meter.observe(counters.window(0.5), Window(50, 60), SMS) is None
+    assert meter.observe(counters.window(0.5), Window(60, 70), SMS) is not None
+
+
+def test_a_reset_starts_the_calibration_again() -> None:
+    counters = Counters(1)
+    meter = _calibrated(counters)
+    counters.elapsed = counters.mma = 0
+    values = [counters.window(0.5) for _ in range(4)]
+    seen = [meter.observe(v, Window(40 + 10 * i, 50 + 10 * i), SMS) for i, v in enumerate(values)]
+    assert [share is not None for share in seen] == [False, False, False, True]
+
+
+def test_the_same_totals_twice_are_no_window() -> None:
+    counters = Counters(1)
+    meter = _calibrated(counters)
+    values = counters.window(0.5)
+    assert meter.observe(values, Window(40, 50), SMS) is not None
+    assert meter.observe(values, Window(40, 50), SMS) is None
+    assert meter.observe(values, Window(50, 60), SMS) is None
+
+
+@pytest.mark.parametrize(
+    ("ratio", "scale"), [(0.9, 1), (1.1, 1), (0.5, None), (140, 132), (500, 528)]
+)
+def test_a_ratio_is_near_a_possible_scale_or_none(ratio: float, scale: int | None) -> None:
+    assert nearest_scale(ratio, SMS) == scale
+
+
+def test_an_unknown_model_can_only_count_one_sm() -> None:
+    assert nearest_scale(1.0, None) == 1
+    assert nearest_scale(132.0, None) is None
+
+
+def test_ofu_comes_from_the_counters_once_calibrated_and_survives_a_bad_clock_sample() -> None:
+    deriver, counters = Deriver(Settings()), Counters(SMS)
+    for i in range(4):
+        deriver.derive(reading(counters.window(0.5), start_s=10.0 * i))
+    values = counters.window(0.5) | {"sm_clock": 0.3e9}
+    observation = deriver.derive(reading(values, start_s=40))
+    assert observation.values["ofu"] == pytest.approx(0.5 * CLOCK_HZ / 1.83e9)
+    assert observation.values["clock_factor"] == pytest.approx(CLOCK_HZ / 1.83e9)
+
+
+def test_until_then_the_sampled_product_is_used() -> None:
+    deriver, counters = Deriver(Settings()), Counters(SMS)
+    observation = deriver.derive(reading(counters.window(0.5)))
+    assert observation.values["ofu"] == pytest.approx(0.5 * CLOCK_HZ / 1.83e9)
+
+
+def test_a_mig_instance_never_uses_the_counters_of_the_gpu() -> None:
+    deriver, counters = Deriver(Settings()), Counters(SMS)
+    for i in range(6):
+        deriver.derive(reading(counters.window(0.5), MIG, start_s=10.0 * i))
+    values = counters.window(0.5) | {"sm_clock": 0.915e9}
+    observation = deriver.derive(reading(values, MIG, start_s=60))
+    assert observation.values["ofu"] == pytest.approx(0.25)
+
+
+def test_a_new_job_on_the_gpu_begins_anew() -> None:
+    deriver, counters = Deriver(Settings()), Counters(SMS)
+    for i in range(5):
+        deriver.derive(reading(counters.window(0.5), H100, start_s=10.0 * i))
+    values = counters.window(0.5) | {"sm_clock": 0.915e9}
+    observation = deriver.derive(reading(values, H100, start_s=50), owner={"ofu.job.id": "8"})
+    assert observation.values["ofu"] == pytest.approx(0.25)
