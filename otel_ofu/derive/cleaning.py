@@ -5,19 +5,20 @@ Enters: a `Reading`. Leaves: its values and gaps, disjoint; no sentinel, no NaN,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from otel_ofu.catalog.registry import Registry
+from otel_ofu.catalog.registry import Metric, Registry
 from otel_ofu.model import Gap, GapReason, Reading
 
-# Blanks of DCGM (dcgm_structs.h): BLANK, NOT_FOUND, NOT_SUPPORTED, NOT_PERMISSIONED. As floats the
-# four of int64 are one number, 2**63; no counter comes near it. A counter may pass 2**47, and a
-# clock in Hz may pass 2**31, so those tests are narrower.
-# Source: DCGM_INT32_BLANK, DCGM_INT64_BLANK, DCGM_FP64_BLANK.
+# Blanks of DCGM: BLANK, NOT_FOUND, NOT_SUPPORTED, NOT_PERMISSIONED. As floats the four of int64 are
+# one number, 2**63; no counter comes near it. A counter may pass 2**47, and a clock in Hz may pass
+# 2**31, so those tests are narrower.
+# Source: dcgm_structs.h, DCGM_INT32_BLANK, DCGM_INT64_BLANK, DCGM_FP64_BLANK.
 INT64_BLANK = 9.2e18
 FP64_BLANK = 2.0**47
-INT32_BLANKS = frozenset(float(0x7FFFFFF0 + i) for i in range(4))
+INT32_BLANKS = (float(0x7FFFFFF0), float(0x7FFFFFF3))
 
 CLOCKS = ("sm_clock", "max_sm_clock")
 
@@ -34,65 +35,51 @@ class Measured:
         return self.gaps.get(key) or Gap(GapReason.NOT_SUPPORTED, f"the source gives no {key}")
 
 
-_Limits = tuple[float, float, bool]
-
-
 class Cleaner:
     """Checks against the registry, which never changes."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._derived = {key for key, metric in registry.metrics.items() if metric.derived}
-        self._limits: dict[str, _Limits] = {
-            key: (
-                float("-inf") if metric.range[0] is None else metric.range[0],
-                float("inf") if metric.range[1] is None else metric.range[1],
-                metric.kind == "counter",
-            )
-            for key, metric in registry.metrics.items()
-        }
+        self._limits = {key: _limits(metric) for key, metric in registry.metrics.items()}
 
     def clean(self, reading: Reading, parent: Reading | None = None) -> Measured:
         """The reading's measured values and gaps; clocks that it lacks come from its parent."""
-        measured = Measured({}, {k: g for k, g in reading.gaps.items() if k not in self._derived})
-        for key, value in reading.values.items():
-            self._take(measured, key, value)
+        gaps = {key: gap for key, gap in reading.gaps.items() if key not in self._derived}
+        measured = self._checked(reading.values, gaps)
         if parent is not None:
             self._inherit_clocks(measured, parent)
         _check_clock_while_busy(measured)
         return measured
 
-    def _take(self, measured: Measured, key: str, value: float) -> None:
-        base = key.partition(":")[0]
-        if key in measured.gaps or base in self._derived:
-            return
-        limits = self._limits.get(base)
-        if limits is None:
-            measured.gaps[key] = Gap(GapReason.FAILED, "no such metric in the registry")
-        elif self._is_possible(value, limits):
-            measured.values[key] = value
-        else:
-            measured.gaps[key] = self._registry.check(key, value) or Gap(
-                GapReason.OUT_OF_RANGE, f"{value:.17g} is DCGM's word for no value"
-            )
+    def _checked(self, given: Mapping[str, float], gaps: dict[str, Gap]) -> Measured:
+        """The possible ones of `given`. Runs for every value there is, so it calls little."""
+        first, last = INT32_BLANKS
+        values: dict[str, float] = {}
+        for key, value in given.items():
+            base = key if key in self._limits else key.partition(":")[0]
+            if key in gaps or base in self._derived:
+                continue
+            # An unknown key has an empty range. A chained comparison is false for NaN.
+            low, high = self._limits.get(base, NEVER)
+            if low <= value <= high and not first <= value <= last:
+                values[key] = value
+            else:
+                gaps[key] = self._gap(key, base, value)
+        return Measured(values, gaps)
 
-    @staticmethod
-    def _is_possible(value: float, limits: _Limits) -> bool:
-        low, high, counter = limits
-        # A chained comparison is false for NaN.
-        return (
-            low <= value <= high
-            and value < INT64_BLANK
-            and (counter or value < FP64_BLANK)
-            and value not in INT32_BLANKS
-        )
+    def _gap(self, key: str, base: str, value: float) -> Gap:
+        if base not in self._limits:
+            return Gap(GapReason.FAILED, "no such metric in the registry")
+        why = f"{value:.17g} is DCGM's word for no value"
+        return self._registry.check(key, value) or Gap(GapReason.OUT_OF_RANGE, why)
 
     def _inherit_clocks(self, measured: Measured, parent: Reading) -> None:
         """A MIG instance has no clock of its own: all run on that of the GPU."""
-        clocks = {key: parent.values[key] for key in CLOCKS if key in parent.values}
-        of_parent = Measured({}, {key: parent.gaps[key] for key in CLOCKS if key in parent.gaps})
-        for key, value in clocks.items():
-            self._take(of_parent, key, value)
+        of_parent = self._checked(
+            {key: parent.values[key] for key in CLOCKS if key in parent.values},
+            {key: parent.gaps[key] for key in CLOCKS if key in parent.gaps},
+        )
         for key in CLOCKS:
             if key in measured.values:
                 continue
@@ -101,6 +88,17 @@ class Cleaner:
                 measured.gaps.pop(key, None)
             elif key in of_parent.gaps:
                 measured.gaps[key] = of_parent.gaps[key]
+
+
+NEVER = (math.inf, -math.inf)
+
+
+def _limits(metric: Metric) -> tuple[float, float]:
+    """The registry's range, cut where DCGM's blanks begin."""
+    low, high = metric.range
+    blank = INT64_BLANK if metric.kind == "counter" else FP64_BLANK
+    most = math.nextafter(blank, 0)
+    return -math.inf if low is None else low, most if high is None else min(high, most)
 
 
 BUSY = ("tensor_active", "sm_active", "gpu_util")
