@@ -1,0 +1,175 @@
+"""One opened driver: its devices and what reads them, looked over again once a minute.
+
+Enters: an initialised `pynvml`. Leaves: the readings of all devices, their processes, and what each
+of them supports.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+from otel_ofu.catalog.registry import load_registry
+from otel_ofu.clock import Clock
+from otel_ofu.errors import SourceUnavailable
+from otel_ofu.model import Device, Gap, GapReason, Reading
+from otel_ofu.sources.nvml.counters import counters_of
+from otel_ofu.sources.nvml.devices import Board, Handle, Instance, find_boards
+from otel_ofu.sources.nvml.gpm import GpmPair, GpmRequest, gpm_refusal
+from otel_ofu.sources.nvml.library import close_library, driver_version
+from otel_ofu.sources.nvml.processes import GpuProcess, processes_of
+from otel_ofu.sources.nvml.reader import DeviceReader
+from otel_ofu.sources.nvml.statuses import DeviceLost, gap_of
+from otel_ofu.sources.nvml.support import DeviceSupport, support_of
+from otel_ofu.sources.nvml.xids import XidEvents
+
+_log = logging.getLogger(__name__)
+
+RESCAN_S = 60.0
+VANISHED = Gap(GapReason.FAILED, "the driver does not list this GPU any more")
+NO_XIDS: Mapping[str, float] = {}
+
+
+@dataclass(slots=True)
+class Unit:
+    """A device with its reader; rebuilt when anything that identifies it has changed."""
+
+    device: Device
+    handle: Handle
+    mig_enabled: bool
+    reader: DeviceReader
+
+    def is_still(self, device: Device, *, mig_enabled: bool) -> bool:
+        same = self.device == device and self.mig_enabled == mig_enabled
+        return same and not self.reader.lost
+
+
+class Session:
+    """From nvmlInit to nvmlShutdown. One thread uses it."""
+
+    def __init__(self, nvml: ModuleType, clock: Clock, event_wait_s: float) -> None:
+        self._nvml = nvml
+        self._clock = clock
+        self._driver_version = driver_version(nvml)
+        self._request = GpmRequest(nvml, load_registry())
+        self._xids = XidEvents(nvml, event_wait_s)
+        self._units: dict[str, Unit] = {}
+        self._boards: tuple[Board, ...] = ()
+        self._failures: tuple[str, ...] = ()
+        self._scanned_s = 0.0
+
+    def start(self) -> None:
+        """Finds the devices. Raises `SourceUnavailable`; then, too, `close` is to be called."""
+        self._scanned_s = self._clock.monotonic_s()
+        self._scan()
+
+    def read(self) -> list[Reading]:
+        """Raises `SourceError` when the driver has to be opened again."""
+        self._rescan_if_due()
+        return [
+            unit.reader.read(
+                self._clock, NO_XIDS if unit.device.parent else self._xids.counts(uuid)
+            )
+            for uuid, unit in self._units.items()
+        ]
+
+    def processes(self) -> tuple[GpuProcess, ...]:
+        """Of every GPU, and in MIG mode of every instance. A device that refuses has none."""
+        return tuple(
+            process
+            for unit in self._units.values()
+            if not unit.mig_enabled and not unit.reader.lost
+            for process in self._processes(unit)
+        )
+
+    def describe(self) -> tuple[DeviceSupport, ...]:
+        return tuple(support_of(self._nvml, board) for board in self._boards)
+
+    def close(self) -> None:
+        """Gives everything back; the library stays open while a hung call is inside it."""
+        idle = self._xids.close()
+        for unit in self._units.values():
+            unit.reader.close()
+        self._units.clear()
+        if idle:
+            close_library(self._nvml)
+
+    def _processes(self, unit: Unit) -> list[GpuProcess]:
+        try:
+            return list(processes_of(self._nvml, unit.handle, unit.device.uuid))
+        except self._nvml.NVMLError as error:
+            try:
+                gap = gap_of(self._nvml, error.value, "nvmlDeviceGetComputeRunningProcesses")
+            except DeviceLost as lost:
+                gap = lost.gap
+            _log.info("no processes of %s: %s", unit.device.uuid, gap.detail)
+            return []
+
+    def _rescan_if_due(self) -> None:
+        """Finds GPUs that came back and MIG instances that were made or removed."""
+        monotonic_s = self._clock.monotonic_s()
+        if monotonic_s - self._scanned_s < RESCAN_S:
+            return
+        self._scanned_s = monotonic_s
+        try:
+            self._scan()
+        except SourceUnavailable as error:
+            _log.warning("no GPU is left: %s", error)
+            self._boards = ()
+            self._take_over()  # each of them becomes gaps
+
+    def _scan(self) -> None:
+        found = find_boards(self._nvml, self._driver_version)
+        if found.failures != self._failures:
+            _log.warning("GPUs that cannot be opened: %s", "; ".join(found.failures) or "none now")
+        self._boards, self._failures = found.boards, found.failures
+        self._take_over()
+
+    def _take_over(self) -> None:
+        found: dict[str, Unit] = {}
+        for board in self._boards:
+            found[board.device.uuid] = self._unit(board, None)
+            for instance in board.instances:
+                found[instance.device.uuid] = self._unit(board, instance)
+        for uuid, unit in self._units.items():
+            if found.get(uuid) is unit:
+                continue
+            unit.reader.close()
+            if uuid not in found and not unit.device.parent:  # a GPU does not go unnoticed
+                unit.reader.lose(VANISHED)
+                found[uuid] = unit
+        self._units = found
+
+    def _unit(self, board: Board, instance: Instance | None) -> Unit:
+        device = instance.device if instance else board.device
+        known = self._units.get(device.uuid)
+        if known and known.is_still(device, mig_enabled=board.mig_enabled and not instance):
+            return known
+        if instance is None:
+            self._xids.watch(board.handle, device.uuid)
+        handle = instance.handle if instance else board.handle
+        counters = counters_of(self._nvml, handle, mig=instance is not None)
+        reader = DeviceReader(device, counters, self._gpm(board, instance))
+        return Unit(device, handle, board.mig_enabled and not instance, reader)
+
+    def _gpm(self, board: Board, instance: Instance | None) -> GpmPair | Mapping[str, Gap]:
+        refusal = gpm_refusal(self._nvml, board.handle, self._driver_version)
+        if refusal:
+            return dict.fromkeys(self._request.keys, Gap(GapReason.NOT_SUPPORTED, refusal))
+        take, function = self._sampler(board, instance)
+        return GpmPair(self._nvml, self._request, take, function)
+
+    def _sampler(
+        self, board: Board, instance: Instance | None
+    ) -> tuple[Callable[[Any], object], str]:
+        """A GPU instance as a whole; its compute instances singly when it has several."""
+        nvml = self._nvml
+        if instance and instance.alone:
+            take = partial(nvml.nvmlGpmMigSampleGet, board.handle, instance.gpu_instance_id)
+            return take, "nvmlGpmMigSampleGet"
+        handle = instance.handle if instance else board.handle
+        return partial(nvml.nvmlGpmSampleGet, handle), "nvmlGpmSampleGet"

@@ -1,0 +1,76 @@
+"""The nvml source: NVIDIA GPUs of this machine, read through the driver's own library.
+
+Enters: the path of the library, or nothing. Leaves: a `Reading` for each GPU and MIG instance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from otel_ofu.clock import Clock
+from otel_ofu.errors import SourceError
+from otel_ofu.model import Reading
+from otel_ofu.sources.nvml.library import open_library
+from otel_ofu.sources.nvml.processes import GpuProcess
+from otel_ofu.sources.nvml.reader import NAME
+from otel_ofu.sources.nvml.session import Session
+from otel_ofu.sources.nvml.support import DeviceSupport
+
+
+class NvmlSource:
+    """Opens the driver at the first use, and again after `close`. One thread uses it.
+
+    The first reading of a device has no GPM metrics: they need two samples, 100 ms apart.
+    Every method raises `SourceUnavailable` when the driver cannot be opened, and `SourceError`
+    when it has to be closed and opened again (it was reloaded). `event_wait_s`: how long one wait
+    for XIDs takes, and so how long `close` may take.
+    """
+
+    def __init__(self, library: str = "", *, clock: Clock, event_wait_s: float = 0.25) -> None:
+        self._library = library
+        self._event_wait_s = event_wait_s
+        self._clock = clock
+        self._session: Session | None = None
+
+    @property
+    def name(self) -> str:
+        return NAME
+
+    def open(self) -> None:
+        """Opens the driver if it is not open."""
+        self._opened()
+
+    def read(self, now_s: float) -> Sequence[Reading]:  # noqa: ARG002 - samples have their own time
+        """One reading for each GPU and each MIG instance; windows end when it was read."""
+        return self._opened().read()
+
+    def processes(self) -> tuple[GpuProcess, ...]:
+        """The compute processes on each device. Costs milliseconds a GPU: not at every tick."""
+        return self._opened().processes()
+
+    def describe(self) -> tuple[DeviceSupport, ...]:
+        """What each GPU supports, asked anew."""
+        return self._opened().describe()
+
+    def close(self) -> None:
+        session, self._session = self._session, None
+        if session:
+            session.close()
+
+    def _opened(self) -> Session:
+        if self._session is None:
+            session = Session(open_library(self._library), self._clock, self._event_wait_s)
+            try:
+                session.start()
+            except SourceError:
+                session.close()
+                raise
+            self._session = session
+        return self._session
+
+
+def open_nvml(library: str = "", *, clock: Clock) -> NvmlSource:
+    """An opened source. Raises `SourceUnavailable` with a remedy when it cannot work here."""
+    source = NvmlSource(library, clock=clock)
+    source.open()
+    return source

@@ -1,0 +1,106 @@
+"""The stub library with a clock beside it, and the source on the real bindings above them."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from otel_ofu.clock import VirtualClock
+from otel_ofu.model import Reading
+from otel_ofu.sources.nvml import NvmlSource
+
+LOST, NO_PERMISSION, NOT_SUPPORTED, TIMEOUT, UNKNOWN = 15, 4, 3, 10, 999
+INVALID_ARGUMENT, UNINITIALIZED = 2, 1
+
+EVENT_WAIT_S = 0.02
+
+
+def build_stub(compiler: str, folder: Path) -> Path:
+    library = folder / "libnvidia-ml.so.1"
+    flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-fvisibility=hidden"]
+    flags += ["-Wl,-soname,libnvidia-ml.so.1", "-lm", "-lpthread"]
+    source = Path(__file__).with_name("stub.c")
+    subprocess.run([compiler, str(source), "-o", str(library), *flags], check=True)
+    return library
+
+
+class Stub:
+    """The script of the library: what it answers, and what was asked of it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = str(path)
+        self._library = ctypes.CDLL(self.path)
+        self._library.stub_calls.restype = ctypes.c_uint
+        self._library.stub_reset()
+
+    def set(self, **values: float) -> None:
+        """Keys with `__` for a dot: `gpu0__gpm__5=43.75`."""
+        for key, value in values.items():
+            self._library.stub_set(key.replace("__", ".").encode(), ctypes.c_double(value))
+
+    def text(self, **texts: str) -> None:
+        for key, text in texts.items():
+            self._library.stub_text(key.replace("__", ".").encode(), text.encode())
+
+    def xid(self, gpu: int, code: int) -> None:
+        self._library.stub_event(gpu, ctypes.c_ulonglong(8), ctypes.c_ulonglong(code))
+
+    def calls(self, function: str) -> int:
+        return int(self._library.stub_calls(function.encode()))
+
+    @property
+    def live_samples(self) -> int:
+        return int(self._library.stub_live_samples())
+
+    @property
+    def misuse(self) -> int:
+        return int(self._library.stub_misuse())
+
+    @property
+    def references(self) -> int:
+        return int(self._library.stub_references())
+
+
+class Rig:
+    """A source on the stub. `read` lets time pass first, for the agent and the driver alike."""
+
+    def __init__(self, stub: Stub) -> None:
+        self.stub = stub
+        self.clock = VirtualClock(1_700_000_000.0)
+        self.source: NvmlSource | None = None
+        self._passed_s = 0.0
+
+    def open(self) -> NvmlSource:
+        self.source = NvmlSource(self.stub.path, clock=self.clock, event_wait_s=EVENT_WAIT_S)
+        self.source.open()
+        return self.source
+
+    def wait(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+        self._passed_s += seconds
+        self.stub.set(time_ms=self._passed_s * 1e3)
+
+    def read(self, after_s: float = 10.0) -> dict[str, Reading]:
+        self.wait(after_s)
+        source = self.source or self.open()
+        return {reading.device.uuid: reading for reading in source.read(self.clock.now_s())}
+
+    def gpu(self, index: int = 0, after_s: float = 10.0) -> Reading:
+        return self.read(after_s)[uuid(index)]
+
+    def values(self, index: int = 0, after_s: float = 10.0) -> Mapping[str, float]:
+        return self.gpu(index, after_s).values
+
+    def close(self) -> None:
+        if self.source:
+            self.source.close()
+
+
+def uuid(index: int) -> str:
+    return f"GPU-00000000-0000-0000-0000-{index:012d}"
+
+
+def mig_uuid(gpu: int, gpu_instance: int, compute_instance: int = 0) -> str:
+    return f"MIG-00000000-0000-0000-{gpu:04d}-{gpu_instance:04d}{compute_instance:04d}0000"

@@ -1,0 +1,88 @@
+"""XIDs: counted for the right GPU, in a thread that ends at once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from otel_ofu.clock import VirtualClock
+from otel_ofu.model import Reading
+from otel_ofu.sources.nvml import NvmlSource
+from tests.sources.nvml.rig import NOT_SUPPORTED, UNKNOWN, Rig, Stub, uuid
+
+
+def waited_for(condition: Callable[[], bool], deadline_s: float = 5.0) -> bool:
+    """The thread is a real one: short polls until it has done its part."""
+    until = time.monotonic() + deadline_s
+    while not condition() and time.monotonic() < until:
+        threading.Event().wait(0.005)
+    return condition()
+
+
+def xids(reading: Reading) -> dict[str, float]:
+    return {key: value for key, value in reading.values.items() if key.startswith("xid")}
+
+
+def waiting() -> bool:
+    return any(thread.name == "nvml-xid" for thread in threading.enumerate())
+
+
+def test_xids_are_counted_by_code_for_the_gpu_that_had_them(rig: Rig) -> None:
+    rig.stub.set(gpus=2)
+    rig.read()
+    for code in (31, 31, 79):
+        rig.stub.xid(1, code)
+    assert waited_for(lambda: sum(xids(rig.gpu(1)).values()) == 3)
+    readings = rig.read()
+    assert xids(readings[uuid(1)]) == {"xid:31": 2, "xid:79": 1}
+    assert xids(readings[uuid(0)]) == {}
+
+
+def test_counts_outlive_the_loss_of_the_gpu(rig: Rig) -> None:
+    rig.read()
+    rig.stub.xid(0, 79)
+    assert waited_for(lambda: xids(rig.gpu()) == {"xid:79": 1})
+    rig.stub.set(gpu0__lost=1)
+    assert xids(rig.gpu()) == {"xid:79": 1}
+    rig.stub.set(gpu0__lost=0)
+    assert xids(rig.gpu(after_s=60)) == {"xid:79": 1}
+
+
+def test_a_gpu_without_events_has_no_key_and_no_gap(rig: Rig) -> None:
+    rig.stub.set(gpus=2, gpu0__nvmlDeviceRegisterEvents=NOT_SUPPORTED)
+    reading = rig.gpu(0)
+    assert not [key for key in (*reading.values, *reading.gaps) if key.startswith("xid")]
+
+
+def test_without_an_event_set_there_is_no_thread(rig: Rig) -> None:
+    rig.stub.set(nvmlEventSetCreate=NOT_SUPPORTED)
+    assert "sm_clock" in rig.values()
+    assert not waiting()
+
+
+def test_a_driver_that_refuses_to_wait_is_not_asked_over_and_over(rig: Rig) -> None:
+    rig.stub.set(nvmlEventSetWait_v2=UNKNOWN)
+    rig.read()
+    assert waited_for(lambda: not waiting())
+    assert rig.stub.calls("nvmlEventSetWait_v2") == 1
+
+
+def test_a_driver_that_hangs_in_the_wait_does_not_hold_close(stub: Stub) -> None:
+    stub.set(hang__nvmlEventSetWait_v2=1)
+    source = NvmlSource(stub.path, clock=VirtualClock(), event_wait_s=0.01)
+    source.open()
+    assert waited_for(lambda: stub.calls("nvmlEventSetWait_v2") == 1)
+    source.close()
+    left_open = stub.references
+    stub.set(hang__nvmlEventSetWait_v2=0)
+    assert waited_for(lambda: not waiting())
+    assert left_open == 1  # shutting the library under a running call would crash
+    assert stub.live_samples == stub.misuse == 0
+
+
+def test_close_ends_the_thread(rig: Rig) -> None:
+    rig.read()
+    assert waiting()
+    rig.close()
+    assert not waiting()
