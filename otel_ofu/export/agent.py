@@ -1,0 +1,127 @@
+"""The agent's own metrics, by the OpenTelemetry SDK: its attributes are few and do not churn.
+
+Enters: what the sampler and the exporters report. Leaves: a body per collection, for the outbox.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from otel_ofu.catalog.registry import Registry
+from otel_ofu.export.body import Body
+from otel_ofu.export.outbox import QueueStats
+from otel_ofu.model import Attribute
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import CallbackOptions, Observation
+
+# Seconds; a read of one GPU takes 1 ms, a hung driver minutes.
+_DURATION_BOUNDS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+
+
+class AgentMetrics:
+    """Counts and durations of one agent. Thread-safe.
+
+    `common` are the resource attributes that all telemetry shares; `service.instance.id` is
+    `agent_id`. Nothing is registered globally nor at exit.
+    """
+
+    def __init__(self, registry: Registry, common: Mapping[str, Attribute], agent_id: str) -> None:
+        from opentelemetry.sdk.metrics import MeterProvider  # noqa: PLC0415 - 100 ms, at first use
+        from opentelemetry.sdk.metrics.export import InMemoryMetricReader  # noqa: PLC0415 - as above
+        from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - as above
+
+        self._registry = registry
+        self._reader = InMemoryMetricReader()
+        resource = Resource({**common, "service.instance.id": agent_id})
+        self._provider = MeterProvider([self._reader], resource, shutdown_on_exit=False)
+        self._meter = self._provider.get_meter("otel_ofu")
+        self._queues: Mapping[str, QueueStats] = {}
+        self._create()
+
+    def sampled(self, source: str, seconds: float) -> None:
+        """One round of reading took so long."""
+        self._duration.record(seconds, self._attributes("sampler_duration", source))
+
+    def missed(self, source: str, reason: str) -> None:
+        """One round gave nothing."""
+        self._missed.add(1, self._attributes("sampler_missed", source, reason))
+
+    def exported(self, exporter: str, outcome: str, points: int) -> None:
+        """Points were sent, rejected, dropped, or failed and will be tried again."""
+        self._points.add(points, self._attributes("export_points", exporter, outcome))
+
+    def collect(self, queues: Mapping[str, QueueStats]) -> Body | None:
+        """All of them now, with the queues by exporter; None while there is nothing to say."""
+        from opentelemetry.exporter.otlp.proto.common.metrics_encoder import (  # noqa: PLC0415 - as above
+            encode_metrics,
+        )
+
+        from otel_ofu.export.request import pack  # noqa: PLC0415 - protobuf, at first use
+
+        self._queues = queues
+        found = self._reader.get_metrics_data()
+        if found is None:
+            return None
+        return pack(encode_metrics(found))
+
+    def close(self) -> None:
+        self._provider.shutdown()
+
+    def _create(self) -> None:
+        meter = self._meter
+        self._duration = meter.create_histogram(
+            *self._described("sampler_duration"),
+            explicit_bucket_boundaries_advisory=_DURATION_BOUNDS_S,
+        )
+        self._missed = meter.create_counter(*self._described("sampler_missed"))
+        self._points = meter.create_counter(*self._described("export_points"))
+        for key, read in (
+            ("export_queue_size", self._sizes),
+            ("export_queue_capacity", self._capacities),
+        ):
+            name, unit, brief = self._described(key)
+            meter.create_observable_up_down_counter(name, [read], unit, brief)
+
+    def _described(self, key: str) -> tuple[str, str, str]:
+        metric = self._registry.metric(key)
+        return metric.name, metric.unit, metric.brief
+
+    def _attributes(self, key: str, *values: str) -> dict[str, str]:
+        return dict(zip(self._registry.metric(key).labels, values, strict=True))
+
+    def _sizes(self, _options: CallbackOptions) -> Iterable[Observation]:
+        return self._observed(
+            "export_queue_size", {n: q.size_bytes for n, q in self._queues.items()}
+        )
+
+    def _capacities(self, _options: CallbackOptions) -> Iterable[Observation]:
+        sizes = {n: q.capacity_bytes for n, q in self._queues.items()}
+        return self._observed("export_queue_capacity", sizes)
+
+    def _observed(self, key: str, sizes: Mapping[str, int]) -> list[Observation]:
+        from opentelemetry.metrics import Observation  # noqa: PLC0415 - as above
+
+        return [Observation(size, self._attributes(key, name)) for name, size in sizes.items()]
+
+
+def agent_id(state_dir: Path | None, host: str) -> str:
+    """The agent's own id: kept in `state_dir/agent-id`, or made of the host's name without one.
+
+    OSError if the folder cannot be written. A file that holds no UUID is written anew.
+    """
+    if state_dir is None:
+        return str(uuid.uuid5(uuid.NAMESPACE_DNS, f"otel-ofu.{host}"))
+    path = state_dir / "agent-id"
+    try:
+        return str(uuid.UUID(path.read_text("ascii").strip()))
+    except (FileNotFoundError, ValueError):
+        made = str(uuid.uuid4())
+    state_dir.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(".new")
+    fresh.write_text(made + "\n", "ascii")
+    fresh.replace(path)
+    return made

@@ -1,0 +1,143 @@
+"""Observations to OTLP metrics: one ResourceMetrics per entity, gauges, sums, ends of series.
+
+Enters: what is known of each entity, one call per tick. Leaves: bodies to send, in order.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from opentelemetry.proto.metrics.v1.metrics_pb2 import ResourceMetrics
+
+from otel_ofu.catalog.registry import Registry
+from otel_ofu.export.body import Body
+from otel_ofu.export.request import RequestLimits, bundle, require_fast_protobuf
+from otel_ofu.export.resource import EntityKey, entity_key, unix_nano
+from otel_ofu.export.sheet import KeyPlans, Sheet, Track, tracked
+from otel_ofu.model import Attribute, Observation, Window
+
+_log = logging.getLogger(__name__)
+
+# Prometheus keeps milliseconds. A GPU that changes its job keeps its series there, so the end of
+# the old job's points must lie before the first point of the new job's.
+_AFTER_LAST_NS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderOptions:
+    """`start_s` stands in for an unknown start of counting (Unix seconds)."""
+
+    start_s: float
+    scope_version: str = ""
+    descriptions: bool = True
+    limits: RequestLimits = field(default_factory=RequestLimits)
+
+
+class MetricEncoder:
+    """Remembers the last tick alone: what was there and is gone gets one end-of-series point.
+
+    `common` are the resource attributes that all entities share. Not thread-safe: one tick at a
+    time. ValueError at once if protobuf is the slow pure-Python one.
+    """
+
+    def __init__(
+        self, registry: Registry, common: Mapping[str, Attribute], options: EncoderOptions
+    ) -> None:
+        require_fast_protobuf()
+        self._common = dict(common)
+        self._options = options
+        self._plans = KeyPlans(registry)
+        self._tracks: dict[EntityKey, Track] = {}
+        self._unknown = 0
+
+    @property
+    def unknown_keys(self) -> int:
+        """Values left out because the registry does not know their key."""
+        return self._unknown
+
+    def encode(self, observations: Sequence[Observation]) -> list[Body]:
+        """All of one tick. An empty sequence ends every series.
+
+        A value that is not finite is left out. A key that had a value in the last call and has
+        none now ends with FLAG_NO_RECORDED_VALUE, whether its entity lives on (a gap, at the end
+        of the window) or is gone (a millisecond after its last value, sent first).
+        """
+        groups = self._group(observations)
+        gone = [track for key, track in self._tracks.items() if key not in groups]
+        resources = [*self._ended(gone), *self._living(groups)]
+        return bundle(resources, self._options.limits)
+
+    def _group(self, observations: Sequence[Observation]) -> dict[EntityKey, list[Observation]]:
+        groups: dict[EntityKey, list[Observation]] = {}
+        for observation in observations:
+            groups.setdefault(entity_key(observation.entity), []).append(observation)
+        return groups
+
+    def _ended(self, gone: Sequence[Track]) -> Iterator[ResourceMetrics]:
+        for track in gone:
+            sheet = self._sheet(track)
+            for key, start_ns in track.live.items():
+                sheet.end(key, (start_ns, track.last_end_ns + _AFTER_LAST_NS))
+            if sheet.points:
+                yield sheet.message
+
+    def _living(self, groups: Mapping[EntityKey, list[Observation]]) -> Iterator[ResourceMetrics]:
+        old, self._tracks = self._tracks, {}
+        for key, group in groups.items():
+            track = old.get(key) or tracked(self._common, group[0].entity, self._plans.on_points)
+            self._tracks[key] = track
+            sheet = self._written(track, group)
+            if sheet.points:
+                yield sheet.message
+
+    def _written(self, track: Track, group: Sequence[Observation]) -> Sheet:
+        sheet = self._sheet(track)
+        before, track.live = track.live, {}
+        track.last_end_ns = max(unix_nano(o.window.end_s) for o in group)
+        for observation in _distinct(group):
+            self._write(sheet, track, observation)
+        for key, start_ns in before.items():
+            if key not in track.live:
+                sheet.end(key, (start_ns, track.last_end_ns))
+        return sheet
+
+    def _write(self, sheet: Sheet, track: Track, observation: Observation) -> None:
+        end_ns, starts_s = unix_nano(observation.window.end_s), observation.starts_s
+        default_ns = min(unix_nano(self._options.start_s), end_ns)
+        for key, value in observation.values.items():
+            if value - value != 0.0:  # NaN or infinite; twice as fast as math.isfinite
+                continue
+            start_ns = unix_nano(starts_s[key]) if key in starts_s else default_ns
+            try:
+                track.live[key] = sheet.add(key, value, (start_ns, end_ns))
+            except KeyError:
+                self._count_unknown(key)
+
+    def _sheet(self, track: Track) -> Sheet:
+        return Sheet(track, self._plans, self._options.scope_version, self._options.descriptions)
+
+    def _count_unknown(self, key: str) -> None:
+        if not self._unknown:
+            _log.error("metric %r is not in the registry and is not exported", key)
+        self._unknown += 1
+
+
+def _distinct(group: Sequence[Observation]) -> Sequence[Observation]:
+    """The observations of one entity; of two values for the same instant the later one counts."""
+    if len(group) == 1:
+        return group
+    by_window: dict[Window, Observation] = {}
+    for o in group:
+        known = by_window.get(o.window)
+        by_window[o.window] = _merged(known, o) if known else o
+    return list(by_window.values())
+
+
+def _merged(first: Observation, second: Observation) -> Observation:
+    return replace(
+        second,
+        values={**first.values, **second.values},
+        starts_s={**first.starts_s, **second.starts_s},
+    )

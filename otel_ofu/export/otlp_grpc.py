@@ -1,0 +1,133 @@
+"""OTLP over gRPC: one unary call with ready-made bytes, and what its status means.
+
+Enters: bodies. Leaves: outcomes.
+Source: OpenTelemetry protocol specification 1.9, OTLP/gRPC response.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from otel_ofu.export.body import Body
+from otel_ofu.export.outcome import (
+    MOST_PATIENCE_S,
+    Delivered,
+    Outcome,
+    Refused,
+    TooLarge,
+    Unavailable,
+    short,
+)
+from otel_ofu.export.settings import OtlpSettings, tls_context
+from otel_ofu.export.wire import partial_success, retry_delay_s
+
+if TYPE_CHECKING:
+    import grpc
+
+_METHODS = {
+    "metrics": "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
+    "logs": "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
+}
+_RETRYABLE = frozenset(
+    ("CANCELLED", "DEADLINE_EXCEEDED", "ABORTED", "OUT_OF_RANGE", "UNAVAILABLE", "DATA_LOSS")
+)
+# How grpc-go and grpc-core, grpc-java, and tonic say that a message is too large for them.
+_TOO_LARGE = ("larger than max", "exceeds maximum size", "message length too large")
+_OPTIONS = (
+    ("grpc.enable_retries", 0),
+    ("grpc.use_local_subchannel_pool", 1),
+    # The default waits up to two minutes before it looks again for a server that was away.
+    ("grpc.initial_reconnect_backoff_ms", 500),
+    ("grpc.max_reconnect_backoff_ms", 5000),
+)
+
+
+class GrpcTransport:
+    """Keeps one channel open. ValueError at once for TLS files that are no use."""
+
+    def __init__(self, settings: OtlpSettings) -> None:
+        tls_context(settings)
+        self._settings = settings
+        self._channel: grpc.Channel | None = None
+
+    @property
+    def place(self) -> str:
+        return self._settings.place
+
+    def send(self, body: Body, limit_s: float) -> Outcome:
+        import grpc  # noqa: PLC0415 - 190 ms and 33 MB that only this transport needs
+
+        method = self._opened().unary_unary(_METHODS[body.signal])
+        try:
+            answer = method(
+                body.raw(),
+                timeout=min(limit_s, self._settings.timeout_s),
+                metadata=tuple(self._settings.headers.items()),
+                compression=self._compression(),
+            )
+        except grpc.RpcError as error:
+            return self._failed(error)
+        rejected, message = partial_success(answer, body.signal)
+        return Delivered(rejected, short(self._settings.redacted(message)))
+
+    def close(self) -> None:
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+
+    def _failed(self, error: grpc.RpcError) -> Outcome:
+        code = error.code().name
+        if code == "DEADLINE_EXCEEDED":
+            # A connection whose other end is gone would be used until TCP gives up.
+            self.close()
+        details = self._settings.redacted(error.details() or "")
+        return judged(code, details, dict(error.trailing_metadata() or ()))
+
+    def _opened(self) -> grpc.Channel:
+        import grpc  # noqa: PLC0415 - as above
+
+        if self._channel is None:
+            target = self._settings.endpoint
+            if self._settings.plaintext:
+                self._channel = grpc.insecure_channel(target, _OPTIONS)
+            else:
+                self._channel = grpc.secure_channel(target, self._credentials(), _OPTIONS)
+        return self._channel
+
+    def _credentials(self) -> grpc.ChannelCredentials:
+        import grpc  # noqa: PLC0415 - as above
+
+        settings = self._settings
+        key_file = settings.key_file or settings.cert_file
+        return grpc.ssl_channel_credentials(
+            root_certificates=_read(settings.ca_file),
+            private_key=_read(key_file),
+            certificate_chain=_read(settings.cert_file),
+        )
+
+    def _compression(self) -> grpc.Compression:
+        import grpc  # noqa: PLC0415 - as above
+
+        zipped = self._settings.compression == "gzip"
+        return grpc.Compression.Gzip if zipped else grpc.Compression.NoCompression
+
+
+def judged(
+    code: str, details: str, trailers: Mapping[str, bytes]
+) -> Refused | TooLarge | Unavailable:
+    """What a gRPC status means; RESOURCE_EXHAUSTED is for later only with a RetryInfo."""
+    message = short(f"gRPC {code}: {details}" if details else f"gRPC {code}")
+    if any(words in details.lower() for words in _TOO_LARGE):
+        return TooLarge(message)
+    delay_s = retry_delay_s(
+        trailers.get("grpc-status-details-bin"), trailers.get("google.rpc.retryinfo-bin")
+    )
+    if code in _RETRYABLE or (code == "RESOURCE_EXHAUSTED" and delay_s is not None):
+        return Unavailable(message, None if delay_s is None else min(delay_s, MOST_PATIENCE_S))
+    return Refused(message)
+
+
+def _read(path: str | None) -> bytes | None:
+    return Path(path).read_bytes() if path else None

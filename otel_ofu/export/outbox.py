@@ -1,0 +1,216 @@
+"""The outbox: what has not been delivered yet, one queue per exporter, on disk where there is one.
+
+Enters: bodies. Leaves: parcels in order, until they are done, too old, or crowded out.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+from otel_ofu.clock import Clock
+from otel_ofu.export.body import Body
+from otel_ofu.export.lanes import Lanes, Slip
+from otel_ofu.export.parcel import Limits, Parcel, Priority
+from otel_ofu.export.shelf import DiskShelf, MemoryShelf, Shelf
+from otel_ofu.export.tally import Observe
+
+_log = logging.getLogger(__name__)
+
+# While the disk takes nothing, this much of each queue is kept in memory.
+_SPARE_BYTES = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStats:
+    """`dropped` counts points by reason: queue_full, expired, unreadable, shutdown."""
+
+    size_bytes: int
+    capacity_bytes: int
+    bodies: int
+    dropped: Mapping[str, int]
+
+
+@dataclass(slots=True)
+class _Part:
+    """A shelf, and the order of what this queue has on it."""
+
+    shelf: Shelf
+    lanes: Lanes
+
+
+@dataclass(slots=True)
+class _Shared:
+    clock: Clock
+    observe: Observe
+    ids: Iterator[int]
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+
+class Queue:
+    """One exporter's view: parcels by priority, then in the order of put. Thread-safe.
+
+    `durable` says whether what is left after a shutdown is still there at the next start.
+    """
+
+    def __init__(
+        self, exporter: str, limits: Limits, shared: _Shared, disk: DiskShelf | None
+    ) -> None:
+        self.exporter = exporter
+        self.durable = disk is not None
+        self._limits = limits
+        self._shared = shared
+        self._changed = threading.Condition(shared.lock)
+        self._woken = False
+        self._dropped: dict[str, int] = {}
+        spare_bytes = min(_SPARE_BYTES, limits.max_bytes) if disk else limits.max_bytes
+        self._memory = _Part(MemoryShelf(), Lanes(Limits(spare_bytes, limits.max_age_s)))
+        self._parts = [self._memory]
+        if disk is not None:
+            self._parts.insert(0, _Part(disk, Lanes(limits)))
+
+    def put(self, body: Body, priority: Priority = Priority.METRICS) -> None:
+        """Keeps the body, on disk before this returns; never raises, every drop is counted."""
+        with self._changed:
+            self._expire()
+            shared = self._shared
+            now_s = shared.clock.now_s()
+            parcel = Parcel(next(shared.ids), self.exporter, priority, now_s, body)
+            part = next(p for p in self._parts if p.shelf.save(parcel))
+            slip = Slip(parcel.id, priority, now_s, len(body.gzipped), body.points)
+            self._drop(part, part.lanes.append(slip), "queue_full")
+            self.wake()
+
+    def restore(self, slip: Slip) -> None:
+        """Takes up a parcel that an earlier process left on the disk."""
+        part = self._parts[0]
+        self._drop(part, part.lanes.append(slip), "queue_full")
+
+    def take(self) -> Parcel | None:
+        """The next parcel, held until `done` or `put_back`; None when there is none."""
+        with self._shared.lock:
+            self._expire()
+            while (found := self._first()) is not None:
+                part, slip = found
+                parcel = part.shelf.load(slip.id)
+                if parcel is not None:
+                    part.lanes.held = slip.id
+                    return parcel
+                part.lanes.remove(slip)
+                self._drop(part, [slip], "unreadable")
+            return None
+
+    def done(self, parcel: Parcel) -> None:
+        """The parcel needs no more sending, whatever became of it."""
+        with self._shared.lock:
+            part = self._held(parcel)
+            part.lanes.held = None
+            body = parcel.body
+            slip = Slip(
+                parcel.id, parcel.priority, parcel.created_s, len(body.gzipped), body.points
+            )
+            part.lanes.remove(slip)
+            part.shelf.delete([parcel.id])
+
+    def put_back(self, parcel: Parcel) -> None:
+        """The parcel stays at its place, for another time."""
+        with self._shared.lock:
+            self._held(parcel).lanes.held = None
+
+    def wait(self, timeout_s: float | None) -> None:
+        """Returns at the next `put` or `wake`, at once if there was one since the last wait."""
+        with self._changed:
+            if not self._woken:
+                self._changed.wait(timeout_s)
+            self._woken = False
+
+    def wake(self) -> None:
+        with self._changed:
+            self._woken = True
+            self._changed.notify_all()
+
+    def stats(self) -> QueueStats:
+        with self._shared.lock:
+            return QueueStats(
+                sum(p.lanes.size_bytes for p in self._parts),
+                self._limits.max_bytes,
+                len(self),
+                dict(self._dropped),
+            )
+
+    def __len__(self) -> int:
+        with self._shared.lock:
+            return sum(len(p.lanes) for p in self._parts)
+
+    def abandon(self) -> None:
+        """Counts as dropped what lies in memory and ends with the process."""
+        with self._shared.lock:
+            self._memory.lanes.held = None
+            while (slip := self._memory.lanes.first()) is not None:
+                self._memory.lanes.remove(slip)
+                self._drop(self._memory, [slip], "shutdown")
+
+    def _first(self) -> tuple[_Part, Slip] | None:
+        heads = [(p, slip) for p in self._parts if (slip := p.lanes.first()) is not None]
+        return min(heads, key=lambda head: (-head[1].priority, head[1].id), default=None)
+
+    def _held(self, parcel: Parcel) -> _Part:
+        return next((p for p in self._parts if p.lanes.held == parcel.id), self._parts[0])
+
+    def _expire(self) -> None:
+        now_s = self._shared.clock.now_s()
+        for part in self._parts:
+            self._drop(part, part.lanes.expire(now_s), "expired")
+
+    def _drop(self, part: _Part, slips: Iterable[Slip], reason: str) -> None:
+        for slip in slips:
+            self._dropped[reason] = self._dropped.get(reason, 0) + slip.points
+            self._shared.observe(self.exporter, "dropped", slip.points)
+            part.shelf.delete([slip.id])
+
+
+class Outbox:
+    """All queues over one file, or in memory alone when `path` is None.
+
+    What the file holds for exporters that are not in `limits` is deleted and said. `observe` is
+    told (exporter, "dropped", points). OutboxError if the file cannot be used.
+    """
+
+    def __init__(
+        self,
+        path: Path | None,
+        limits: Mapping[str, Limits],
+        clock: Clock,
+        observe: Observe = lambda _exporter, _outcome, _points: None,
+    ) -> None:
+        self._disk = DiskShelf(path) if path is not None else None
+        slips = self._disk.slips() if self._disk is not None else []
+        ids = count(1 + max((slip.id for _, slip in slips), default=0))
+        self._shared = _Shared(clock, observe, ids)
+        self.queues: Mapping[str, Queue] = {
+            name: Queue(name, limit, self._shared, self._disk) for name, limit in limits.items()
+        }
+        self._restore(slips)
+
+    def close(self) -> None:
+        """Ends the use of the file; what lies in memory alone is counted as dropped."""
+        for queue in self.queues.values():
+            queue.abandon()
+        if self._disk is not None:
+            self._disk.close()
+
+    def _restore(self, slips: Iterable[tuple[str, Slip]]) -> None:
+        unclaimed: dict[str, list[int]] = {}
+        for exporter, slip in slips:
+            if exporter in self.queues:
+                self.queues[exporter].restore(slip)
+            else:
+                unclaimed.setdefault(exporter, []).append(slip.id)
+        for exporter, ids in unclaimed.items():
+            _log.warning("outbox: %d unsent of %r dropped: no such exporter", len(ids), exporter)
+            if self._disk is not None:
+                self._disk.delete(ids)

@@ -1,0 +1,119 @@
+"""What is known now, as a page of the Prometheus text format.
+
+Enters: the observations of the last tick. Leaves: the page.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from otel_ofu.catalog.registry import Metric, Registry
+from otel_ofu.export.prometheus_names import (
+    Name,
+    help_text,
+    label_name,
+    label_value,
+    metric_name,
+)
+from otel_ofu.export.resource import hw_id
+from otel_ofu.model import Attribute, Entity, Observation
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+DEFAULT_LABELS = ("ofu.gpu.sku", "ofu.job.id", "host.name")
+
+
+@dataclass(frozen=True, slots=True)
+class PageOptions:
+    """`labels` names the resource attributes on every series, beside the entity's identity.
+
+    An observation whose window ended more than `stale_after` intervals ago is left out.
+    """
+
+    interval_s: float
+    labels: Sequence[str] = DEFAULT_LABELS
+    stale_after: float = 3.0
+
+
+@dataclass(slots=True)
+class _Family:
+    """One metric: its head, and its samples by label set; of two equal ones the later counts."""
+
+    name: Name
+    metric: Metric
+    samples: dict[str, float] = field(default_factory=dict)
+
+    def lines(self) -> Iterator[str]:
+        name, unit = self.name
+        yield f"# HELP {name} {help_text(self.metric.brief)}"
+        yield f"# TYPE {name} {'counter' if self.metric.kind == 'counter' else 'gauge'}"
+        if unit:
+            yield f"# UNIT {name} {unit}"
+        for labels, value in self.samples.items():
+            yield f"{name}{{{labels}}} {value!r}" if labels else f"{name} {value!r}"
+
+
+class Page:
+    """Holds the last tick; a series that is not in it is gone at once. Thread-safe."""
+
+    def __init__(
+        self, registry: Registry, common: Mapping[str, Attribute], options: PageOptions
+    ) -> None:
+        self._registry = registry
+        self._common = dict(common)
+        self._options = options
+        self._observations: Sequence[Observation] = ()
+
+    def update(self, observations: Sequence[Observation]) -> None:
+        """Puts the observations in place of all earlier ones."""
+        self._observations = tuple(observations)
+
+    def text(self, now_s: float) -> str:
+        """The page at `now_s` (Unix seconds). Empty if nothing is known."""
+        oldest_s = now_s - self._options.stale_after * self._options.interval_s
+        families: dict[str, _Family] = {}
+        for observation in self._observations:
+            if observation.window.end_s >= oldest_s:
+                self._add(families, observation)
+        lines = [line for family in families.values() for line in family.lines()]
+        return "\n".join([*lines, ""])
+
+    def _add(self, families: dict[str, _Family], observation: Observation) -> None:
+        identity = self._identity(observation.entity)
+        for key, value in observation.values.items():
+            metric = self._metric(key)
+            if metric is None or not math.isfinite(value):
+                continue
+            family = families.get(metric.name)
+            if family is None:
+                name = metric_name(metric.name, metric.unit, metric.kind)
+                family = families[metric.name] = _Family(name, metric)
+            labels = identity | self._point_attributes(key, metric, observation.entity)
+            family.samples[_label_set(labels)] = float(value)
+
+    def _metric(self, key: str) -> Metric | None:
+        try:
+            metric = self._registry.metric(key)
+        except KeyError:  # counted and said by the encoder
+            return None
+        return None if metric.kind == "histogram" else metric
+
+    def _point_attributes(self, key: str, metric: Metric, entity: Entity) -> dict[str, Attribute]:
+        found = {n: entity.attributes[n] for n in metric.points_with if n in entity.attributes}
+        return {**self._registry.point_attributes(key), **found}
+
+    def _identity(self, entity: Entity) -> dict[str, Attribute]:
+        known = {**self._common, **entity.attributes}
+        own = {"gpu": "hw.id", "job": "ofu.job.id", "node": "host.name"}[entity.kind]
+        labels = {own: hw_id(entity) if own == "hw.id" else known.get(own, entity.id)}
+        return labels | {name: known[name] for name in self._options.labels if name in known}
+
+
+def _label_set(labels: Mapping[str, Attribute]) -> str:
+    """Sorted, so that equal sets are equal text; an empty value is no label in Prometheus."""
+    return ",".join(
+        f'{label_name(name)}="{label_value(value)}"'
+        for name, value in sorted(labels.items())
+        if value != ""
+    )

@@ -1,0 +1,133 @@
+"""OTLP requests: packed into bodies, unpacked, halved, kept small.
+
+Enters: OTLP messages, or a body. Leaves: `Body` values, or the message again.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.logs.v1.logs_pb2 import ResourceLogs
+from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, ResourceMetrics
+
+from otel_ofu.export.body import Body
+
+Request = ExportMetricsServiceRequest | ExportLogsServiceRequest
+
+# Level 1: 18 % more bytes than level 6 for half of the time (reference measurement, 22.7 MB).
+_GZIP_LEVEL = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLimits:
+    """What one request may hold before compression; a single resource is never cut."""
+
+    max_bytes: int = 2_000_000
+    max_points: int = 10_000
+
+
+def pack(request: Request) -> Body:
+    """The request as a body; the same request gives the same bytes."""
+    return _packed(request, points_of(request))
+
+
+def _packed(request: Request, points: int) -> Body:
+    signal = "metrics" if isinstance(request, ExportMetricsServiceRequest) else "logs"
+    return Body(signal, gzip.compress(request.SerializeToString(), _GZIP_LEVEL, mtime=0), points)
+
+
+def unpack(body: Body) -> Request:
+    """The request again. ValueError for a signal that is no OTLP request."""
+    if body.signal == "metrics":
+        return ExportMetricsServiceRequest.FromString(body.raw())
+    if body.signal == "logs":
+        return ExportLogsServiceRequest.FromString(body.raw())
+    raise ValueError(f"{body.signal!r} is no OTLP signal; allowed: metrics, logs")
+
+
+def halves(body: Body) -> tuple[Body, Body] | None:
+    """The body as two with half of the resources each; None if it cannot be divided so."""
+    try:
+        request = unpack(body)
+    except (ValueError, DecodeError, zlib.error):
+        return None
+    resources = _resources(request)
+    middle = len(resources) // 2
+    if not middle:
+        return None
+    return pack(_request_of(resources[:middle])), pack(_request_of(resources[middle:]))
+
+
+def bundle(
+    resources: Iterable[ResourceMetrics] | Iterable[ResourceLogs], limits: RequestLimits
+) -> list[Body]:
+    """The resources in their order, in as few requests as the limits allow."""
+    bodies: list[Body] = []
+    group: list[ResourceMetrics | ResourceLogs] = []
+    group_bytes = group_points = 0
+    for resource in resources:
+        size, points = resource.ByteSize(), _points_of_resource(resource)
+        too_big = group_bytes + size > limits.max_bytes or group_points + points > limits.max_points
+        if group and too_big:
+            bodies.append(_packed(_request_of(group), group_points))
+            group, group_bytes, group_points = [], 0, 0
+        group.append(resource)
+        group_bytes += size
+        group_points += points
+    return [*bodies, _packed(_request_of(group), group_points)] if group else bodies
+
+
+def points_of(request: Request) -> int:
+    """Data points, or log records, in a request."""
+    return sum(_points_of_resource(r) for r in _resources(request))
+
+
+def _resources(request: Request) -> Sequence[ResourceMetrics | ResourceLogs]:
+    if isinstance(request, ExportMetricsServiceRequest):
+        return request.resource_metrics
+    return request.resource_logs
+
+
+def _request_of(resources: Sequence[ResourceMetrics | ResourceLogs]) -> Request:
+    metrics = [r for r in resources if isinstance(r, ResourceMetrics)]
+    if metrics:
+        return ExportMetricsServiceRequest(resource_metrics=metrics)
+    logs = [r for r in resources if isinstance(r, ResourceLogs)]
+    return ExportLogsServiceRequest(resource_logs=logs)
+
+
+def _points_of_resource(resource: ResourceMetrics | ResourceLogs) -> int:
+    if isinstance(resource, ResourceLogs):
+        return sum(len(scope.log_records) for scope in resource.scope_logs)
+    return sum(_points_of_metric(m) for scope in resource.scope_metrics for m in scope.metrics)
+
+
+def _points_of_metric(metric: Metric) -> int:
+    kind = metric.WhichOneof("data")
+    return len(getattr(metric, kind).data_points) if kind else 0
+
+
+def require_fast_protobuf(implementation: str | None = None) -> None:
+    """ValueError unless protobuf runs on upb: pure Python is some 200 times slower.
+
+    Source: measured decode rates, 4.2 M points/s against 0.024 M points/s.
+    """
+    found = implementation or _protobuf_implementation()
+    if found != "upb":
+        raise ValueError(
+            f"protobuf runs on its {found!r} implementation, which is far too slow;"
+            " allowed: 'upb' (install the protobuf wheel, unset"
+            " PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION)"
+        )
+
+
+def _protobuf_implementation() -> str:
+    from google.protobuf.internal import api_implementation  # noqa: PLC0415 - internal, kept here
+
+    return str(api_implementation.Type())

@@ -1,0 +1,64 @@
+"""Attributes and resources as OTLP messages.
+
+Enters: attribute mappings and entities. Leaves: `KeyValue` and `Resource` messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
+
+from otel_ofu.model import Attribute, Entity
+
+EntityKey = tuple[str, str, frozenset[tuple[str, Attribute]]]
+
+
+def entity_key(entity: Entity) -> EntityKey:
+    """What tells resources apart: a GPU that changes its job becomes another resource."""
+    return entity.kind, entity.id, frozenset(entity.attributes.items())
+
+
+def instance_id(entity: Entity) -> str:
+    """`service.instance.id`: the hw.id of a GPU, the id of anything else."""
+    return hw_id(entity) if entity.kind == "gpu" else entity.id
+
+
+def hw_id(entity: Entity) -> str:
+    """UUID of the GPU or MIG instance that the entity is."""
+    return str(entity.attributes.get("hw.id", entity.id))
+
+
+def resource_of(common: Mapping[str, Attribute], entity: Entity | None) -> Resource:
+    """Common attributes, the entity's over them, and the instance id that keeps series apart."""
+    attributes = dict(common)
+    if entity is not None:
+        attributes |= entity.attributes
+        attributes["service.instance.id"] = instance_id(entity)
+    return Resource(attributes=key_values(attributes))
+
+
+def key_values(attributes: Mapping[str, Attribute]) -> list[KeyValue]:
+    return [key_value(name, value) for name, value in attributes.items()]
+
+
+def key_value(name: str, value: Attribute) -> KeyValue:
+    return KeyValue(key=name, value=_any_value(value))
+
+
+def _any_value(value: Attribute) -> AnyValue:
+    match value:
+        case bool():
+            return AnyValue(bool_value=value)
+        case int():
+            return AnyValue(int_value=value)
+        case float():
+            return AnyValue(double_value=value)
+        case _:
+            return AnyValue(string_value=value)
+
+
+def unix_nano(seconds: float) -> int:
+    """Unix seconds as nanoseconds, rounded to the microsecond that a float can hold."""
+    return round(seconds * 1e6) * 1000

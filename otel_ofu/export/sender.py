@@ -1,0 +1,198 @@
+"""Empties one queue of the outbox into one backend, on a thread of its own.
+
+Enters: parcels. Leaves: requests, and counts of what became of them.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from otel_ofu.clock import Clock
+from otel_ofu.export.body import Body
+from otel_ofu.export.outbox import Queue, QueueStats
+from otel_ofu.export.outcome import Delivered, Outcome, Refused, TooLarge, Transport, Unavailable
+from otel_ofu.export.parcel import Parcel
+from otel_ofu.export.request import halves
+from otel_ofu.export.tally import Observe, Tally
+
+_log = logging.getLogger(__name__)
+
+_NO_LIMIT_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Doubles from `first_s` to `most_s` seconds, each shortened at random by up to a half."""
+
+    first_s: float = 1.0
+    most_s: float = 30.0
+
+    def delay_s(self, failures: int, chance: float) -> float:
+        """The wait after so many failures in a row (1, 2, ...); `chance` in [0, 1)."""
+        doubled = self.first_s * 2.0 ** min(failures - 1, 32)
+        return min(self.most_s, doubled) * (1.0 - chance / 2)
+
+
+@dataclass(frozen=True, slots=True)
+class SenderStats:
+    """Counts of points since the start, and of failed attempts; `error` is empty when all is well.
+
+    `dropped` by reason: refused, too_large, and those of the queue.
+    """
+
+    sent: int
+    rejected: int
+    dropped: Mapping[str, int]
+    retries: int
+    queue: QueueStats
+    error: str
+
+
+class Sender:
+    """`transports` by signal. `observe` is told (exporter, outcome, points).
+
+    Only the thread, or whoever calls `step` and `drain` in place of it, touches the transports.
+    A backend that is away is tried again, with backoff, until the queue drops what is too old.
+    """
+
+    def __init__(
+        self,
+        queue: Queue,
+        transports: Mapping[str, Transport],
+        clock: Clock,
+        backoff: Backoff | None = None,
+        observe: Observe = lambda _exporter, _outcome, _points: None,
+    ) -> None:
+        self._queue = queue
+        self._transports = transports
+        self._clock = clock
+        self._backoff = backoff or Backoff()
+        self._chance: Callable[[], float] = random.Random().random  # noqa: S311 - jitter only
+        self._tally = Tally(queue.exporter, observe)
+        self._failures = 0
+        self._not_before_s = 0.0
+        self._cut: tuple[int, list[Body]] | None = None
+        self._end_s: float | None = None
+        self._thread = threading.Thread(
+            target=self._run, name=f"send-{queue.exporter}", daemon=True
+        )
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def shutdown(self, deadline_s: float) -> int:
+        """Sends what it can within the deadline; how many bodies are left.
+
+        Those are still there at the next start if the queue is durable, and then a backend that
+        is away is not waited for.
+        """
+        self._end_s = self._clock.monotonic_s() + deadline_s
+        self._queue.wake()
+        if self._thread.ident is not None:
+            self._thread.join(deadline_s)
+        return len(self._queue)
+
+    def stats(self) -> SenderStats:
+        tally, queue = self._tally, self._queue.stats()
+        return SenderStats(
+            tally.sent,
+            tally.rejected,
+            {**queue.dropped, **tally.dropped},
+            tally.retries,
+            queue,
+            tally.error,
+        )
+
+    def step(self, limit_s: float = _NO_LIMIT_S) -> float | None:
+        """Sends the next parcel, if it is time; seconds to wait then, None for the next put."""
+        wait_s = self._not_before_s - self._clock.monotonic_s()
+        if wait_s > 0:
+            return wait_s
+        parcel = self._queue.take()
+        if parcel is None:
+            return None
+        failure = self._deliver(parcel, self._clock.monotonic_s() + limit_s)
+        return self._failed(parcel, failure) if failure else self._succeeded(parcel)
+
+    def drain(self, deadline_s: float) -> None:
+        """Sends all of the queue; ends at the deadline, or when a durable queue's backend fails."""
+        end_s = self._clock.monotonic_s() + deadline_s
+        self._not_before_s = 0.0
+        while (left_s := end_s - self._clock.monotonic_s()) > 0:
+            wait_s = self.step(left_s)
+            if wait_s is None or (wait_s > 0 and self._queue.durable):
+                return
+            if wait_s > 0:
+                self._queue.wait(min(wait_s, left_s))
+
+    def _run(self) -> None:
+        while self._end_s is None:
+            wait_s = self.step()
+            if wait_s is None or wait_s > 0:
+                self._queue.wait(wait_s)
+        self.drain(self._end_s - self._clock.monotonic_s())
+        for transport in self._transports.values():
+            transport.close()
+
+    def _deliver(self, parcel: Parcel, end_s: float) -> Unavailable | None:
+        """Sends the parcel, in pieces if need be; the failure that leaves some of it unsent."""
+        known = self._cut
+        pieces = known[1] if known and known[0] == parcel.id else [parcel.body]
+        while pieces:
+            outcome = self._send(pieces[0], end_s - self._clock.monotonic_s())
+            if isinstance(outcome, Unavailable):
+                self._cut = (parcel.id, pieces)
+                return outcome
+            pieces[:1] = self._settle(pieces[0], outcome)
+        self._cut = None
+        return None
+
+    def _send(self, body: Body, limit_s: float) -> Outcome:
+        transport = self._transports.get(body.signal)
+        if transport is None:
+            return Refused(f"no endpoint for {body.signal}")
+        if limit_s <= 0:
+            return Unavailable("out of time at shutdown")
+        try:
+            return transport.send(body, limit_s)
+        except OSError as error:  # a TLS file that is being replaced, no file descriptors left
+            return Unavailable(error.strerror or str(error))
+        except Exception as error:  # noqa: BLE001 - a body must not end the thread nor block it
+            _log.exception("%s: a body could not be sent", self._queue.exporter)
+            return Refused(f"{type(error).__name__} while sending")
+
+    def _settle(self, body: Body, outcome: Delivered | Refused | TooLarge) -> tuple[Body, ...]:
+        """Counts what became of a body; what is still to be sent of it."""
+        place = self._place(body)
+        match outcome:
+            case Delivered(rejected, message):
+                self._tally.took(body.points, min(rejected, body.points), place, message)
+            case Refused(message):
+                self._tally.drop(body.points, "refused", place, message)
+            case TooLarge(message):
+                if (pieces := halves(body)) is not None:
+                    return pieces
+                self._tally.drop(body.points, "too_large", place, message)
+        return ()
+
+    def _succeeded(self, parcel: Parcel) -> float:
+        self._failures = 0
+        self._tally.answered()
+        self._queue.done(parcel)
+        return 0.0
+
+    def _failed(self, parcel: Parcel, failure: Unavailable) -> float:
+        self._failures += 1
+        self._tally.failed(parcel.body.points, self._place(parcel.body), failure.message)
+        delay_s = failure.after_s or self._backoff.delay_s(self._failures, self._chance())
+        self._not_before_s = self._clock.monotonic_s() + delay_s
+        self._queue.put_back(parcel)
+        return delay_s
+
+    def _place(self, body: Body) -> str:
+        transport = self._transports.get(body.signal)
+        return transport.place if transport else body.signal

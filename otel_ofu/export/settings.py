@@ -1,0 +1,197 @@
+"""Where and how OTLP goes, checked: what a user may leave open, and what is left then.
+
+Enters: options from a config or the environment. Leaves: `OtlpSettings`, or a ValueError that
+names the option and what is allowed.
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Literal, cast, get_args
+from urllib.parse import urlsplit
+
+Protocol = Literal["http/protobuf", "grpc"]
+Compression = Literal["gzip", "none"]
+Signal = Literal["metrics", "logs"]
+
+_DEFAULTS = {"http/protobuf": "http://localhost:4318", "grpc": "http://localhost:4317"}
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtlpOptions:
+    """What may be given; None is not given. `endpoint` is a base, `signal_endpoint` verbatim.
+
+    `headers` may hold secrets and never appear in an error.
+    """
+
+    protocol: str | None = None
+    endpoint: str | None = None
+    signal_endpoint: str | None = None
+    headers: Mapping[str, str] | None = field(default=None, repr=False)
+    compression: str | None = None
+    timeout_s: float | None = None
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+    insecure: bool | None = None
+
+    def over(self, other: OtlpOptions) -> OtlpOptions:
+        """These options, and those of `other` where these say nothing.
+
+        The two endpoints count as one option, the client certificate and its key as well.
+        """
+        taken = {f.name: getattr(self, f.name) for f in fields(self)}
+        given = {name: value for name, value in taken.items() if value is not None}
+        for pair in (("endpoint", "signal_endpoint"), ("cert_file", "key_file")):
+            if any(name in given for name in pair):
+                given |= {name: taken[name] for name in pair}
+        return replace(other, **given)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtlpSettings:
+    """Complete and checked. `endpoint` is a URL for HTTP, `host:port` for gRPC."""
+
+    protocol: Protocol
+    endpoint: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    compression: Compression = "gzip"
+    timeout_s: float = 10.0
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+    plaintext: bool = False
+
+    @property
+    def place(self) -> str:
+        """The endpoint as it may be shown: without a query, which may hold a key."""
+        return self.endpoint.partition("?")[0]
+
+    def redacted(self, text: str) -> str:
+        """The text without any header value of ours that a server may have sent back."""
+        for value in self.headers.values():
+            text = text.replace(value, "***") if value else text
+        return text
+
+
+def resolve(options: OtlpOptions, signal: Signal) -> OtlpSettings:
+    """The settings for one signal; TLS files are read once to see that they can be used."""
+    protocol = _one_of("protocol", options.protocol or "http/protobuf", get_args(Protocol))
+    compression = _one_of("compression", options.compression or "gzip", get_args(Compression))
+    endpoint, plaintext = _endpoint(options, protocol, signal)
+    settings = OtlpSettings(
+        protocol=cast("Protocol", protocol),
+        endpoint=endpoint,
+        headers=_headers(options.headers or {}),
+        compression=cast("Compression", compression),
+        timeout_s=_timeout_s(options.timeout_s),
+        ca_file=options.ca_file,
+        cert_file=options.cert_file,
+        key_file=options.key_file,
+        plaintext=plaintext,
+    )
+    tls_context(settings)
+    return settings
+
+
+def tls_context(settings: OtlpSettings) -> ssl.SSLContext:
+    """The TLS files as the standard library reads them. ValueError names a file that is no use."""
+    try:
+        context = ssl.create_default_context(cafile=settings.ca_file)
+    except (OSError, ssl.SSLError) as error:
+        raise ValueError(f"ca_file {settings.ca_file}: {_plain(error)}") from error
+    if settings.key_file and not settings.cert_file:
+        raise ValueError("key_file without cert_file: a client certificate needs both")
+    if settings.cert_file:
+        try:
+            context.load_cert_chain(settings.cert_file, settings.key_file, password=_no_password)
+        except (OSError, ssl.SSLError, ValueError) as error:
+            files = " and ".join(f for f in (settings.cert_file, settings.key_file) if f)
+            raise ValueError(f"cert_file and key_file {files}: {_plain(error)}") from error
+    return context
+
+
+def _no_password() -> str:
+    # Without this OpenSSL asks at the terminal.
+    raise ValueError("the key is encrypted; it has to be without a password")
+
+
+def _plain(error: Exception) -> str:
+    if isinstance(error, ssl.SSLError):
+        return f"no certificate and key in PEM that fit ({error.reason or error})"
+    return error.strerror or str(error) if isinstance(error, OSError) else str(error)
+
+
+def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
+    if value not in allowed:
+        raise ValueError(f"{name}: {value!r} is not supported; allowed: {', '.join(allowed)}")
+    return value
+
+
+def _timeout_s(value: float | None) -> float:
+    timeout_s = 10.0 if value is None else value
+    if not 0 < timeout_s <= 3600:  # noqa: PLR2004 - an hour
+        raise ValueError(f"timeout: {timeout_s:g} s; allowed: more than 0, at most 3600 s")
+    return timeout_s
+
+
+def _headers(headers: Mapping[str, str]) -> Mapping[str, str]:
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name):
+            raise ValueError(f"headers: {name!r} is no header name")
+        if not _HEADER_VALUE.fullmatch(value):
+            raise ValueError(f"headers: the value of {name!r} has to be printable ASCII")
+    return {name.lower(): value.strip() for name, value in headers.items()}
+
+
+def _endpoint(options: OtlpOptions, protocol: str, signal: Signal) -> tuple[str, bool]:
+    """The endpoint of the signal, and whether it goes without TLS."""
+    given = options.signal_endpoint or options.endpoint or _DEFAULTS[protocol]
+    if protocol == "grpc":
+        return _grpc_endpoint(given, insecure=bool(options.insecure))
+    _check_url(given, given)
+    if not options.signal_endpoint:
+        base, question, query = given.partition("?")
+        given = f"{base.rstrip('/')}/v1/{signal}{question}{query}"
+    return given, given.lower().startswith("http:")
+
+
+def _grpc_endpoint(given: str, *, insecure: bool) -> tuple[str, bool]:
+    has_scheme = "://" in given
+    url = given if has_scheme else f"{'http' if insecure else 'https'}://{given}"
+    parts = _check_url(url, given)
+    if parts.path.strip("/") or parts.query:
+        raise ValueError(
+            f"endpoint: {given!r} has a path; allowed for gRPC: [scheme://]host[:port]"
+        )
+    target = parts.netloc if parts.port else f"{parts.netloc.rstrip(':')}:4317"
+    return target, parts.scheme == "http"
+
+
+def _check_url(url: str, given: str) -> _Split:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise ValueError(f"endpoint: {given!r}: {error}") from None
+    if "@" in parts.netloc:
+        raise ValueError("endpoint: no user and password in the URL; use headers")
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+        raise ValueError(f"endpoint: {given!r} is no endpoint; allowed: http(s)://host[:port]")
+    if re.search(r"[\s\x00-\x1f]", url):
+        raise ValueError(f"endpoint: {given!r} has spaces in it")
+    return _Split(parts.scheme, parts.netloc, parts.path, parts.query, port)
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    scheme: str
+    netloc: str
+    path: str
+    query: str
+    port: int | None

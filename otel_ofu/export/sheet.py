@@ -1,0 +1,164 @@
+"""One entity's ResourceMetrics in the making, and what is kept of an entity between ticks.
+
+Enters: registry keys with values. Leaves: a `ResourceMetrics` message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
+from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
+from opentelemetry.proto.metrics.v1.metrics_pb2 import (
+    AggregationTemporality,
+    DataPointFlags,
+    NumberDataPoint,
+    ResourceMetrics,
+)
+from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric as MetricMessage
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
+
+from otel_ofu.catalog.registry import Metric, Registry
+from otel_ofu.export.resource import hw_id, key_values, resource_of
+from otel_ofu.model import Attribute, Entity
+
+Points = RepeatedCompositeFieldContainer[NumberDataPoint]
+
+SCOPE_NAME = "otel_ofu"
+_END = DataPointFlags.DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK
+_CUMULATIVE = AggregationTemporality.AGGREGATION_TEMPORALITY_CUMULATIVE
+# Keys carry label values (an XID code); far more of them than this means that they churn.
+_MOST_PLANS = 4096
+
+
+@dataclass(slots=True)
+class Track:
+    """An entity between two ticks; `live` holds the keys that had a value and their start, ns.
+
+    Attributes of points are kept serialised (see `_attributes`): `identity` goes on every point,
+    `copied` by name on those of metrics that ask for it.
+    """
+
+    resource: Resource
+    identity: bytes
+    copied: Mapping[str, bytes]
+    live: dict[str, int] = field(default_factory=dict)
+    last_end_ns: int = 0
+
+
+def tracked(common: Mapping[str, Attribute], entity: Entity, on_points: Collection[str]) -> Track:
+    """A new track; `on_points` names the attributes that some metrics copy from their entity."""
+    return Track(
+        resource=resource_of(common, entity),
+        identity=_attributes({"hw.id": hw_id(entity)} if entity.kind == "gpu" else {}),
+        copied={
+            name: _attributes({name: entity.attributes[name]})
+            for name in on_points
+            if name in entity.attributes
+        },
+    )
+
+
+def _attributes(attributes: Mapping[str, Attribute]) -> bytes:
+    """The attributes as a serialised point that has nothing else.
+
+    Serialised messages may be joined, and a joined one merged into a point costs a third of
+    copying the attribute messages again for every point.
+    """
+    return NumberDataPoint(attributes=key_values(attributes)).SerializeToString()
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPlan:
+    """What a registry key means on the wire; its own attributes are serialised."""
+
+    metric: Metric
+    attributes: bytes
+
+
+class KeyPlans:
+    """Plans by key, built at first use and forgotten when keys churn."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._plans: dict[str, KeyPlan] = {}
+        self.on_points = {n for m in registry.metrics.values() for n in m.points_with}
+
+    def plan(self, key: str) -> KeyPlan:
+        """KeyError if the registry has no such key, or no number of it goes over the wire."""
+        found = self._plans.get(key)
+        return found if found is not None else self._new(key)
+
+    def _new(self, key: str) -> KeyPlan:
+        if len(self._plans) >= _MOST_PLANS:
+            self._plans.clear()
+        metric = self._registry.metric(key)
+        if metric.kind == "histogram":
+            raise KeyError(key)
+        try:
+            attributes = _attributes(self._registry.point_attributes(key))
+        except ValueError:  # more or fewer labels than the metric has
+            raise KeyError(key) from None
+        return self._plans.setdefault(key, KeyPlan(metric, attributes))
+
+
+class Sheet:
+    """Collects the points of one entity; points of one metric name share a message."""
+
+    def __init__(self, track: Track, plans: KeyPlans, version: str, descriptions: bool) -> None:  # noqa: FBT001 - passed on from the options
+        self._track = track
+        self._plans = plans
+        self._descriptions = descriptions
+        self._by_name: dict[str, Points] = {}
+        self.message = ResourceMetrics(resource=track.resource)
+        self._scope = self.message.scope_metrics.add(
+            scope=InstrumentationScope(name=SCOPE_NAME, version=version)
+        )
+        self.points = 0
+
+    def add(self, key: str, value: float, span_ns: tuple[int, int]) -> int:
+        """Adds a value over (start, end], Unix nanoseconds; the start that went out.
+
+        A gauge has no start: 0. KeyError for a key that the registry does not know.
+        """
+        plan = self._plans.plan(key)
+        start_ns = 0 if plan.metric.kind == "gauge" else span_ns[0]
+        self._points_of(plan.metric).add(
+            start_time_unix_nano=start_ns, time_unix_nano=span_ns[1], as_double=value
+        ).MergeFromString(self._attributes_of(plan))
+        self.points += 1
+        return start_ns
+
+    def end(self, key: str, span_ns: tuple[int, int]) -> None:
+        """Adds the point that says: no value from here on."""
+        plan = self._plans.plan(key)
+        self._points_of(plan.metric).add(
+            start_time_unix_nano=span_ns[0], time_unix_nano=span_ns[1], flags=_END
+        ).MergeFromString(self._attributes_of(plan))
+        self.points += 1
+
+    def _attributes_of(self, plan: KeyPlan) -> bytes:
+        both = plan.attributes + self._track.identity
+        for name in plan.metric.points_with:
+            both += self._track.copied.get(name, b"")
+        return both
+
+    def _points_of(self, metric: Metric) -> Points:
+        points = self._by_name.get(metric.name)
+        if points is None:
+            points = self._by_name[metric.name] = self._new_metric(metric)
+        return points
+
+    def _new_metric(self, metric: Metric) -> Points:
+        brief = metric.brief if self._descriptions else ""
+        message = self._scope.metrics.add(name=metric.name, unit=metric.unit, description=brief)
+        return _points_in(message, metric.kind)
+
+
+def _points_in(message: MetricMessage, kind: str) -> Points:
+    if kind == "gauge":
+        return message.gauge.data_points
+    message.sum.aggregation_temporality = _CUMULATIVE
+    message.sum.is_monotonic = kind == "counter"
+    return message.sum.data_points

@@ -1,0 +1,356 @@
+"""The outbox keeps what was put, in order, over kills, full disks and broken files."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from otel_ofu.clock import VirtualClock
+from otel_ofu.export.body import Body
+from otel_ofu.export.outbox import Outbox, Queue
+from otel_ofu.export.parcel import Limits, Priority
+from otel_ofu.export.shelf import OutboxError
+
+Opened = Callable[..., Outbox]
+
+
+def body(number: int, size: int = 4) -> Body:
+    return Body("metrics", str(number).encode().rjust(size, b"0"), 1)
+
+
+def numbers(queue: Queue) -> list[int]:
+    """Takes everything."""
+    found = []
+    while (parcel := queue.take()) is not None:
+        found.append(int(parcel.body.gzipped[-4:]))
+        queue.done(parcel)
+    return found
+
+
+@contextmanager
+def opened(path: Path | None, limits: Limits | None = None, *names: str) -> Iterator[Outbox]:
+    wanted = {name: limits or Limits() for name in names or ("otlp",)}
+    with closing(Outbox(path, wanted, VirtualClock(1000.0))) as outbox:
+        yield outbox
+
+
+@pytest.fixture(params=["disk", "memory"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
+    return tmp_path / "state" / "outbox.sqlite" if request.param == "disk" else None
+
+
+def test_what_is_put_comes_out_in_order_and_events_before_metrics(place: Path | None) -> None:
+    with opened(place) as outbox:
+        queue = outbox.queues["otlp"]
+        for number in range(4):
+            queue.put(body(number), Priority.EVENTS if number == 2 else Priority.METRICS)
+        assert numbers(queue) == [2, 0, 1, 3]
+        assert queue.take() is None
+
+
+def test_a_parcel_is_what_was_put(place: Path | None) -> None:
+    with opened(place) as outbox:
+        queue = outbox.queues["otlp"]
+        queue.put(Body("logs", b"\x00\xff", 7), Priority.EVENTS)
+        parcel = queue.take()
+        assert parcel is not None
+        assert (parcel.body, parcel.exporter, parcel.priority, parcel.created_s) == (
+            Body("logs", b"\x00\xff", 7),
+            "otlp",
+            Priority.EVENTS,
+            1000.0,
+        )
+
+
+def test_what_is_put_back_comes_again_at_its_place(place: Path | None) -> None:
+    with opened(place) as outbox:
+        queue = outbox.queues["otlp"]
+        queue.put(body(0))
+        queue.put(body(1))
+        parcel = queue.take()
+        assert parcel is not None
+        queue.put_back(parcel)
+        assert numbers(queue) == [0, 1]
+
+
+def test_queues_do_not_touch_each_other(place: Path | None) -> None:
+    with opened(place, Limits(max_bytes=8), "slow", "fast") as outbox:
+        slow, fast = outbox.queues["slow"], outbox.queues["fast"]
+        for number in range(5):
+            slow.put(body(number))
+            fast.put(body(number))
+            assert numbers(fast) == [number]
+        assert slow.stats().dropped == {"queue_full": 3}
+        assert fast.stats().dropped == {}
+        assert numbers(slow) == [3, 4]
+
+
+def test_too_old_is_dropped_and_counted(place: Path | None) -> None:
+    clock = VirtualClock(1000.0)
+    told: list[tuple[str, str, int]] = []
+    limits = {"otlp": Limits(max_age_s=60.0)}
+    with closing(Outbox(place, limits, clock, lambda *say: told.append(say))) as outbox:
+        queue = outbox.queues["otlp"]
+        queue.put(body(0))
+        clock.advance(61.0)
+        queue.put(body(1))
+        assert queue.stats().dropped == {"expired": 1}
+        assert told == [("otlp", "dropped", 1)]
+        assert numbers(queue) == [1]
+
+
+def test_stats_tell_bytes_bodies_and_capacity(place: Path | None) -> None:
+    with opened(place, Limits(max_bytes=100)) as outbox:
+        queue = outbox.queues["otlp"]
+        queue.put(body(0, size=30))
+        queue.put(body(1, size=12))
+        stats = queue.stats()
+        assert (stats.size_bytes, stats.capacity_bytes, stats.bodies) == (42, 100, 2)
+        numbers(queue)
+        assert queue.stats().size_bytes == 0
+
+
+def test_a_wait_ends_with_a_put_and_does_not_miss_one_that_came_before() -> None:
+    with opened(None) as outbox:
+        queue = outbox.queues["otlp"]
+        queue.put(body(0))
+        queue.wait(30.0)
+        waiting = threading.Thread(target=queue.wait, args=(30.0,))
+        waiting.start()
+        queue.put(body(1))
+        waiting.join(10.0)
+        assert not waiting.is_alive()
+
+
+def test_a_restart_finds_everything_again_in_order(tmp_path: Path) -> None:
+    path = tmp_path / "outbox.sqlite"
+    with opened(path) as outbox:
+        for number in range(3):
+            outbox.queues["otlp"].put(body(number))
+        outbox.queues["otlp"].put(body(3), Priority.EVENTS)
+        parcel = outbox.queues["otlp"].take()
+        assert parcel is not None
+        outbox.queues["otlp"].done(parcel)
+    with opened(path) as outbox:
+        queue = outbox.queues["otlp"]
+        assert (queue.stats().size_bytes, queue.stats().bodies) == (12, 3)
+        queue.put(body(4))
+        assert numbers(queue) == [0, 1, 2, 4]
+
+
+def test_without_a_folder_what_is_left_at_the_end_is_counted() -> None:
+    with opened(None) as outbox:
+        queue = outbox.queues["otlp"]
+        queue.put(body(0))
+        assert not queue.durable
+    assert queue.stats().dropped == {"shutdown": 1}
+
+
+def test_what_an_exporter_left_that_is_no_more_is_dropped_and_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "outbox.sqlite"
+    with opened(path, None, "old") as outbox:
+        outbox.queues["old"].put(body(0))
+    with opened(path):
+        pass
+    assert caplog.messages == ["outbox: 1 unsent of 'old' dropped: no such exporter"]
+    with opened(path, None, "old") as outbox:
+        assert numbers(outbox.queues["old"]) == []
+
+
+def test_smaller_limits_after_a_restart_drop_the_oldest(tmp_path: Path) -> None:
+    path = tmp_path / "outbox.sqlite"
+    with opened(path) as outbox:
+        for number in range(4):
+            outbox.queues["otlp"].put(body(number))
+    with opened(path, Limits(max_bytes=8)) as outbox:
+        assert numbers(outbox.queues["otlp"]) == [2, 3]
+        assert outbox.queues["otlp"].stats().dropped == {"queue_full": 2}
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from otel_ofu.clock import SystemClock
+from otel_ofu.export.body import Body
+from otel_ofu.export.outbox import Outbox
+from otel_ofu.export.parcel import Limits
+queue = Outbox(Path(sys.argv[1]), {"otlp": Limits()}, SystemClock()).queues["otlp"]
+number = 0
+while True:
+    queue.put(Body("metrics", str(number).encode(), 1))
+    print(number, flush=True)
+    number += 1
+"""
+
+
+def test_a_kill_loses_nothing_that_was_put(tmp_path: Path) -> None:
+    path = tmp_path / "outbox.sqlite"
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True
+    ) as writer:
+        assert writer.stdout is not None
+        put = [int(writer.stdout.readline()) for _ in range(200)]
+        writer.send_signal(signal.SIGKILL)
+        put += [int(line) for line in writer.stdout.read().splitlines() if line]
+    with closing(Outbox(path, {"otlp": Limits()}, VirtualClock())) as outbox:
+        found = numbers(outbox.queues["otlp"])
+    assert found == list(range(len(found)))
+    assert len(found) >= len(put)
+
+
+def test_a_second_agent_on_the_same_folder_is_told_so(tmp_path: Path) -> None:
+    path = tmp_path / "outbox.sqlite"
+    with opened(path), pytest.raises(OutboxError, match="in use by another process"):
+        Outbox(path, {}, VirtualClock())
+
+
+def test_a_folder_that_cannot_be_written_is_told_with_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutboxError, match="state_dir has to be a folder"):
+        Outbox(tmp_path / "file" / "outbox.sqlite", {}, VirtualClock())
+
+
+@pytest.mark.parametrize("content", [b"not a database, only text" * 100, b"SQLite format 3\0" * 64])
+def test_a_broken_file_is_set_aside_with_one_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, content: bytes
+) -> None:
+    path = tmp_path / "outbox.sqlite"
+    path.write_bytes(content)
+    with opened(path) as outbox:
+        outbox.queues["otlp"].put(body(7))
+        assert numbers(outbox.queues["otlp"]) == [7]
+    assert (tmp_path / "outbox.sqlite.broken").read_bytes() == content
+    assert len(caplog.records) == 1
+
+
+def test_a_file_of_another_version_is_set_aside(tmp_path: Path) -> None:
+    path = tmp_path / "outbox.sqlite"
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("PRAGMA user_version = 99")
+    with opened(path) as outbox:
+        assert len(outbox.queues["otlp"]) == 0
+    assert path.with_name("outbox.sqlite.broken").exists()
+
+
+def test_a_file_that_breaks_while_in_use_is_counted_and_replaced(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "outbox.sqlite"
+    with opened(path) as outbox:
+        queue = outbox.queues["otlp"]
+        for number in range(50):
+            queue.put(body(number, size=4000))
+        assert outbox._disk is not None
+        outbox._disk._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        outbox._disk._connection.execute("PRAGMA cache_size = 1").fetchall()
+        path.write_bytes(path.read_bytes()[:4096] + b"\xee" * (path.stat().st_size - 4096))
+        assert numbers(queue) == []
+        queue.put(body(50))
+        assert numbers(queue) == [50]
+        assert queue.stats().dropped == {"unreadable": 50}
+    assert len(caplog.records) == 1
+
+
+def test_a_full_disk_is_said_once_kept_in_memory_and_recovers_in_order(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with opened(tmp_path / "outbox.sqlite") as outbox:
+        queue = outbox.queues["otlp"]
+        assert outbox._disk is not None
+        connection = outbox._disk._connection
+        queue.put(body(0))
+        connection.execute("PRAGMA max_page_count = 4").fetchall()
+        for number in range(1, 6):
+            queue.put(body(number, size=20_000))
+        assert len(caplog.records) == 1
+        assert "full" in caplog.text
+        connection.execute("PRAGMA max_page_count = 100000").fetchall()
+        queue.put(body(6))
+        assert caplog.messages[1].endswith("writing works again")
+        assert numbers(queue) == list(range(7))
+        assert queue.stats().dropped == {}
+
+
+def test_what_a_full_disk_leaves_to_memory_is_bounded_and_counted(tmp_path: Path) -> None:
+    with opened(tmp_path / "outbox.sqlite", Limits(max_bytes=50_000)) as outbox:
+        queue = outbox.queues["otlp"]
+        assert outbox._disk is not None
+        outbox._disk._connection.execute("PRAGMA max_page_count = 4").fetchall()
+        for number in range(5):
+            queue.put(body(number, size=20_000))
+        assert queue.stats().dropped == {"queue_full": 3}
+        assert numbers(queue) == [3, 4]
+
+
+def test_what_a_read_only_disk_cannot_delete_is_not_sent_twice(tmp_path: Path) -> None:
+    path = tmp_path / "outbox.sqlite"
+    with opened(path) as outbox:
+        queue = outbox.queues["otlp"]
+        assert outbox._disk is not None
+        queue.put(body(0))
+        outbox._disk._connection.execute("PRAGMA query_only = 1")
+        queue.put(body(1))
+        assert numbers(queue) == [0, 1]
+        assert queue.take() is None
+        outbox._disk._connection.execute("PRAGMA query_only = 0")
+        queue.put(body(2))
+    with opened(path) as outbox:
+        assert numbers(outbox.queues["otlp"]) == [2]
+
+
+FULL_DISK = """
+import resource, sys
+from pathlib import Path
+from otel_ofu.clock import SystemClock
+from otel_ofu.export.body import Body
+from otel_ofu.export.outbox import Outbox
+from otel_ofu.export.parcel import Limits
+outbox = Outbox(Path(sys.argv[1]), {"otlp": Limits(max_bytes=200_000)}, SystemClock())
+queue = outbox.queues["otlp"]
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+for number in range(100):
+    queue.put(Body("metrics", bytes(10_000), 1))
+taken = 0
+while (parcel := queue.take()) is not None:
+    queue.done(parcel)
+    taken += 1
+print(taken, sum(queue.stats().dropped.values()))
+"""
+
+
+def test_an_agent_whose_files_may_not_grow_lives_on_within_its_bounds(tmp_path: Path) -> None:
+    path = tmp_path / "outbox.sqlite"
+    ran = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(path)], capture_output=True, text=True, check=True
+    )
+    taken, dropped = map(int, ran.stdout.split())
+    assert taken + dropped == 100
+    assert 0 < taken <= 40
+    assert len(ran.stderr.splitlines()) <= 2
+
+
+def test_disk_space_that_an_outage_took_is_given_back(tmp_path: Path) -> None:
+    path = tmp_path / "outbox.sqlite"
+    with opened(path) as outbox:
+        for number in range(300):
+            outbox.queues["otlp"].put(body(number, size=20_000))
+    with opened(path) as outbox:
+        full_bytes = path.stat().st_size
+        numbers(outbox.queues["otlp"])
+    assert path.stat().st_size < full_bytes / 2
+
+
+def test_the_file_is_for_its_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "outbox.sqlite"
+    with opened(path):
+        assert path.stat().st_mode & 0o077 == 0
