@@ -1,0 +1,154 @@
+"""Reads a CSV by a column map, tick by tick.
+
+Enters: a CSV with a header row and rows in order of time, and a `ColumnMap`. Leaves: ticks, each
+the readings of the rows that stand together and have one time.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import TextIO
+
+import msgspec
+
+from otel_ofu.catalog.registry import load_registry
+from otel_ofu.errors import ConfigError, Problem
+from otel_ofu.model import Device, Gap, Reading, Window
+from otel_ofu.sources.recording.columns import UNITS, Column, ColumnMap
+from otel_ofu.sources.recording.reader import Tick
+
+Row = dict[str, str]
+
+
+class TableReader:
+    """One pass over one CSV. Raises `ConfigError` for missing columns at once, and at bad cells.
+
+    `notes` says what was left out: a last row that was cut off.
+    """
+
+    def __init__(self, path: str | Path, columns: ColumnMap) -> None:
+        self._path = str(path)
+        self._columns = columns
+        self._registry = load_registry()
+        self.notes: list[str] = []
+        self._devices: dict[tuple[str, ...], Device] = {}
+        self._times_s: dict[str, float] = {}
+        self._file = _open(Path(path))
+        self._rows = csv.reader(self._file)
+        try:
+            self._names = self._header()
+        except ConfigError:
+            self._file.close()
+            raise
+
+    def ticks(self) -> Iterator[Tick]:
+        """All ticks; the file is closed after the last."""
+        with self._file:
+            for _, tick in groupby(self._readings(), key=lambda r: r.window.end_s):
+                yield list(tick)
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _header(self) -> list[str]:
+        names = [name.strip() for name in self._next() or ()]
+        missing = [name for name in self._columns.names() if name not in names]
+        if missing:
+            there = ", ".join(names) or "none"
+            raise self._error(f"no column {', '.join(map(repr, missing))}; there are: {there}")
+        twice = [name for name in self._columns.names() if names.count(name) > 1]
+        if twice:
+            raise self._error(f"column {', '.join(map(repr, twice))} is there twice")
+        return names
+
+    def _readings(self) -> Iterator[Reading]:
+        row = self._next()
+        while row is not None:
+            cells, line = row, self._rows.line_num
+            row = self._next()
+            if len(cells) < len(self._names) and row is None:
+                self.notes.append(f"{self._path}:{line}: cut off; this row is left out")
+            elif len(cells) != len(self._names):
+                raise self._error(f"{len(cells)} cells under {len(self._names)} columns", line)
+            else:
+                yield self._reading(dict(zip(self._names, cells, strict=True)), line)
+
+    def _next(self) -> list[str] | None:
+        """The next row that is not blank; None after the last."""
+        try:
+            return next((row for row in self._rows if row), None)
+        except csv.Error as error:
+            raise self._error(str(error), self._rows.line_num) from error
+        except (UnicodeDecodeError, OSError) as error:
+            raise self._error(f"cannot be read: {error}", 0) from error
+
+    def _reading(self, row: Row, line: int) -> Reading:
+        device = self._device(row, line)
+        values = dict(self._columns.constants)
+        gaps: dict[str, Gap] = {}
+        for name, column in self._columns.columns.items():
+            found = self._metric(row[name], name, column, line)
+            if isinstance(found, Gap):
+                gaps[column.key] = found
+            else:
+                values[column.key] = found
+        window = self._window(device, row, line)
+        return Reading(device, window, self._columns.source, values, gaps)
+
+    def _metric(self, cell: str, name: str, column: Column, line: int) -> float | Gap:
+        value = self._value(cell, name, line)
+        if isinstance(value, Gap):
+            return value
+        scaled = value * column.scale
+        return self._registry.check(column.key, scaled) or scaled
+
+    def _value(self, cell: str, name: str, line: int) -> float | Gap:
+        text = cell.strip()
+        if text in self._columns.absent:
+            return Gap(self._columns.absent_reason, text)
+        try:
+            return float(text)
+        except ValueError as error:
+            raise self._error(f"column {name!r}: {text!r} is no number", line) from error
+
+    def _device(self, row: Row, line: int) -> Device:
+        cells = tuple(row[name].strip() for name in self._columns.device_columns.values())
+        if cells not in self._devices:
+            told = dict(zip(self._columns.device_columns, cells, strict=True))
+            try:
+                self._devices[cells] = msgspec.convert(
+                    {**self._columns.device, **told}, Device, strict=False
+                )
+            except msgspec.ValidationError as error:
+                raise self._error(f"device {told}: {error}", line) from error
+        return self._devices[cells]
+
+    def _window(self, device: Device, row: Row, line: int) -> Window:
+        time = self._columns.time
+        end_s = self._value(row[time.column], time.column, line)
+        if isinstance(end_s, Gap) or not math.isfinite(end_s):
+            raise self._error(f"column {time.column!r}: a row without a time", line)
+        end_s /= UNITS[time.unit]
+        before_s = self._times_s.get(device.uuid)
+        if before_s is not None and end_s <= before_s:
+            raise self._error(f"{device.uuid}: the time does not go on after the row before", line)
+        self._times_s[device.uuid] = end_s
+        if self._columns.window_s is not None:
+            return Window(end_s - self._columns.window_s, end_s)
+        return Window(end_s if before_s is None else before_s, end_s)
+
+    def _error(self, message: str, line: int = 1) -> ConfigError:
+        return ConfigError([Problem(self._path, line, 1, message)])
+
+
+def _open(path: Path) -> TextIO:
+    try:
+        return path.open(encoding="utf-8-sig", newline="")
+    except OSError as error:
+        raise ConfigError(
+            [Problem(str(path), 0, 0, f"cannot be read: {error.strerror}")]
+        ) from error
