@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from otel_ofu.derive import Deriver, Settings
@@ -93,6 +95,13 @@ class TestMigInstance:
         whole = derive(reading(BUSY)).values
         assert part["flop_limit"] == pytest.approx(whole["flop_limit"] / 4)
         assert part["flop_rate"] == pytest.approx(part["ofu"] * whole["flop_limit"] / 4)
+
+    @pytest.mark.parametrize("share", [0.0, -1.0, 1.5, float("nan")])
+    def test_with_an_impossible_share_has_no_flop_figures(self, share: float) -> None:
+        read = reading(BUSY, replace(MIG, sm_share=share))
+        observation = derive(read)
+        assert observation.gaps["flop_rate"].reason is GapReason.OUT_OF_RANGE
+        assert "ofu" in observation.values
 
     def test_takes_nothing_else_from_its_parent(self) -> None:
         parent = reading(BUSY | {"power": 700.0, "tensor_active": 0.1})

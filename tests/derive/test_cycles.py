@@ -145,3 +145,22 @@ def test_a_new_job_on_the_gpu_begins_anew() -> None:
     values = counters.window(0.5) | {"sm_clock": 0.915e9}
     observation = deriver.derive(reading(values, H100, start_s=50), owner={"ofu.job.id": "8"})
     assert observation.values["ofu"] == pytest.approx(0.25)
+
+
+def test_hardly_any_activity_proves_nothing() -> None:
+    counters = Counters(SMS)
+    assert set(_feed(CycleMeter(), [counters.window(0.01) for _ in range(9)])) == {None}
+
+
+def test_one_disagreeing_window_starts_the_count_again() -> None:
+    counters = Counters(1)
+    windows = [counters.window(0.5) for _ in range(6)]
+    windows[3]["tensor_active"] = 0.9
+    assert set(_feed(CycleMeter(), windows)) == {None}
+
+
+def test_more_active_than_elapsed_cycles_are_not_believed() -> None:
+    counters = Counters(1)
+    meter = _calibrated(counters)
+    counters.mma += 1e12
+    assert meter.observe(counters.window(0.5), Window(40, 50), SMS) is None

@@ -103,3 +103,8 @@ def test_fp16_and_fp8_are_never_detected(windows: list[dict[str, float]]) -> Non
         domain = detector.observe(values, "bf16")
         assert domain == Domain("bf16", "default") or domain.precision in ("int8", "fp64")
         assert indicated(values) in (None, "", "int8", "fp64")
+
+
+def test_a_pipe_that_leads_narrowly_tells_nothing() -> None:
+    close = {"tensor_hmma_active": 0.40, "tensor_imma_active": 0.41}
+    assert _attributes(close, close, close, close)[-1] == ("bf16", "default")
