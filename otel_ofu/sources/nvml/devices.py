@@ -6,7 +6,7 @@ Enters: an initialised `pynvml`. Leaves: `Board`s with their handles and `Device
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -63,33 +63,41 @@ class Board:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The GPUs that can be opened, and for each of the others a line that says why not."""
+    """The GPUs that could be looked at; for each of the others (by index) the driver's words."""
 
     boards: tuple[Board, ...]
-    failures: tuple[str, ...]
+    failures: Mapping[int, str]
+
+    def require_one(self, driver_version: str) -> None:
+        """Raises `SourceUnavailable` when not even one GPU can be opened."""
+        if self.boards:
+            return
+        if not self.failures:
+            raise SourceUnavailable(
+                f"NVIDIA driver {driver_version} is loaded but shows no GPU",
+                "check nvidia-smi -L and lspci; a container needs the GPUs passed in (--gpus all)",
+            )
+        raise SourceUnavailable(
+            f"none of {len(self.failures)} GPUs can be opened: {told(self.failures)}",
+            "run nvidia-smi; give this user access to /dev/nvidia*, or reset the GPUs",
+        )
 
 
 def find_boards(nvml: ModuleType, driver_version: str) -> Found:
-    """Every GPU. Raises `SourceUnavailable` when none can be opened."""
-    count = int(_ask(nvml, nvml.nvmlDeviceGetCount))
-    if count == 0:
-        raise SourceUnavailable(
-            f"NVIDIA driver {driver_version} is loaded but shows no GPU",
-            "check nvidia-smi -L and lspci; a container needs the GPUs passed in (--gpus all)",
-        )
-    boards, failures = [], []
-    for index in range(count):
+    """Every GPU. Raises `SourceError` when the driver does not answer at all."""
+    boards, failures = [], {}
+    for index in range(_count(nvml)):
         try:
             boards.append(_board(nvml, index, driver_version))
         except nvml.NVMLError as error:
             _end_if_over(nvml, error.value)
-            failures.append(f"GPU {index}: {words(nvml, error.value)}")
-    if not boards:
-        raise SourceUnavailable(
-            f"none of {count} GPUs can be opened: {'; '.join(failures)}",
-            "run nvidia-smi; give this user access to /dev/nvidia*, or reset the GPUs",
-        )
-    return Found(tuple(boards), tuple(failures))
+            failures[index] = words(nvml, error.value)
+    return Found(tuple(boards), failures)
+
+
+def told(failures: Mapping[int, str]) -> str:
+    """For people: `GPU 1: GPU is lost (15); GPU 4: ...`."""
+    return "; ".join(f"GPU {index}: {why}" for index, why in failures.items())
 
 
 def _board(nvml: ModuleType, index: int, driver_version: str) -> Board:
@@ -195,11 +203,11 @@ def _optional(
         return otherwise
 
 
-def _ask(nvml: ModuleType, function: Callable[[], Answer]) -> Answer:
+def _count(nvml: ModuleType) -> int:
     try:
-        return function()
+        return int(nvml.nvmlDeviceGetCount())
     except nvml.NVMLError as error:
-        raise SourceError(f"{function.__name__}: {words(nvml, error.value)}") from None
+        raise SourceError(f"nvmlDeviceGetCount: {words(nvml, error.value)}") from None
 
 
 def _end_if_over(nvml: ModuleType, code: int) -> None:

@@ -15,10 +15,9 @@ from typing import Any
 
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.clock import Clock
-from otel_ofu.errors import SourceUnavailable
 from otel_ofu.model import Device, Gap, GapReason, Reading
 from otel_ofu.sources.nvml.counters import counters_of
-from otel_ofu.sources.nvml.devices import Board, Handle, Instance, find_boards
+from otel_ofu.sources.nvml.devices import Board, Found, Handle, Instance, find_boards, told
 from otel_ofu.sources.nvml.gpm import GpmPair, GpmRequest, gpm_refusal
 from otel_ofu.sources.nvml.library import close_library, driver_version
 from otel_ofu.sources.nvml.processes import GpuProcess, processes_of
@@ -59,13 +58,15 @@ class Session:
         self._xids = XidEvents(nvml, event_wait_s)
         self._units: dict[str, Unit] = {}
         self._boards: tuple[Board, ...] = ()
-        self._failures: tuple[str, ...] = ()
+        self._failures: Mapping[int, str] = {}
         self._scanned_s = 0.0
 
     def start(self) -> None:
         """Finds the devices. Raises `SourceUnavailable`; then, too, `close` is to be called."""
         self._scanned_s = self._clock.monotonic_s()
-        self._scan()
+        found = find_boards(self._nvml, self._driver_version)
+        found.require_one(self._driver_version)
+        self._take_over(found)
 
     def read(self) -> list[Reading]:
         """Raises `SourceError` when the driver has to be opened again."""
@@ -115,34 +116,34 @@ class Session:
         if monotonic_s - self._scanned_s < RESCAN_S:
             return
         self._scanned_s = monotonic_s
-        try:
-            self._scan()
-        except SourceUnavailable as error:
-            _log.warning("no GPU is left: %s", error)
-            self._boards = ()
-            self._take_over()  # each of them becomes gaps
+        self._take_over(find_boards(self._nvml, self._driver_version))
 
-    def _scan(self) -> None:
-        found = find_boards(self._nvml, self._driver_version)
+    def _take_over(self, found: Found) -> None:
         if found.failures != self._failures:
-            _log.warning("GPUs that cannot be opened: %s", "; ".join(found.failures) or "none now")
+            _log.warning("GPUs that cannot be opened: %s", told(found.failures) or "none now")
         self._boards, self._failures = found.boards, found.failures
-        self._take_over()
-
-    def _take_over(self) -> None:
-        found: dict[str, Unit] = {}
-        for board in self._boards:
-            found[board.device.uuid] = self._unit(board, None)
+        units: dict[str, Unit] = {}
+        for board in found.boards:
+            units[board.device.uuid] = self._unit(board, None)
             for instance in board.instances:
-                found[instance.device.uuid] = self._unit(board, instance)
+                units[instance.device.uuid] = self._unit(board, instance)
+        self._part_from(units)
+        self._units = units
+
+    def _part_from(self, units: dict[str, Unit]) -> None:
+        """Closes what is not there any more, and keeps what must not go unnoticed."""
+        unseen = {board.device.uuid for board in self._boards if board.mig_note}
         for uuid, unit in self._units.items():
-            if found.get(uuid) is unit:
+            if units.get(uuid) is unit:
+                continue
+            device = unit.device
+            if uuid not in units and (device.index in self._failures or device.parent in unseen):
+                units[uuid] = unit  # could not be looked at: its own calls tell how it is
                 continue
             unit.reader.close()
-            if uuid not in found and not unit.device.parent:  # a GPU does not go unnoticed
+            if uuid not in units and not device.parent:
                 unit.reader.lose(VANISHED)
-                found[uuid] = unit
-        self._units = found
+                units[uuid] = unit
 
     def _unit(self, board: Board, instance: Instance | None) -> Unit:
         device = instance.device if instance else board.device

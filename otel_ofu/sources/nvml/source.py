@@ -26,7 +26,7 @@ class NvmlSource:
     for XIDs takes, and so how long `close` may take.
     """
 
-    def __init__(self, library: str = "", *, clock: Clock, event_wait_s: float = 0.25) -> None:
+    def __init__(self, library: str = "", *, clock: Clock, event_wait_s: float = 0.5) -> None:
         self._library = library
         self._event_wait_s = event_wait_s
         self._clock = clock

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from otel_ofu.model import Device, Gap, GapReason
-from otel_ofu.sources.nvml.counters import SM_CLOCK
 from otel_ofu.sources.nvml.devices import Board
 from otel_ofu.sources.nvml.gpm import gpm_refusal
 from otel_ofu.sources.nvml.statuses import DeviceLost, gap_of
+from otel_ofu.sources.nvml.table import SM_CLOCK
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,14 @@ def test_a_lost_gpu_becomes_gaps_and_the_others_go_on(rig: Rig) -> None:
     assert readings[uuid(0)].gaps == readings[uuid(2)].gaps == {}
 
 
+def test_a_gpu_lost_in_the_middle_of_a_read_leaves_no_half_reading(rig: Rig) -> None:
+    rig.stub.set(gpus=2, gpu0__nvmlDeviceGetPowerUsage=LOST)
+    readings = rig.read()
+    assert rig.stub.calls("nvmlDeviceGetClockInfo") > 2  # what came before the loss was read
+    assert readings[uuid(0)].values == {}
+    assert "power" in readings[uuid(1)].values
+
+
 def test_a_lost_gpu_is_not_asked_until_the_next_look_round(rig: Rig) -> None:
     rig.stub.set(gpu0__lost=1, gpus=2)
     rig.read()  # opened without it: it cannot even be named
@@ -127,6 +135,15 @@ def test_a_gpu_that_the_driver_does_not_list_any_more_stays_visible_as_gaps(rig:
     assert "power" in rig.read(after_s=60)[uuid(1)].values
 
 
+def test_a_gpu_that_cannot_be_looked_at_for_a_moment_goes_on(rig: Rig) -> None:
+    rig.stub.set(gpus=2, gpm__5=30.0)
+    rig.read()
+    rig.stub.set(gpu1__nvmlDeviceGetName=TIMEOUT)
+    readings = rig.read(after_s=60)
+    assert readings[uuid(1)].values["tensor_active"] == pytest.approx(0.3)
+    assert readings[uuid(1)].window.length_s == 60
+
+
 def test_the_last_gpu_lost_is_gaps_too(rig: Rig) -> None:
     rig.read()
     rig.stub.set(gpu0__lost=1, nvmlDeviceGetHandleByIndex_v2=LOST)
@@ -148,7 +165,7 @@ def test_a_driver_that_went_away_ends_the_session(rig: Rig, code: int) -> None:
 
 def test_a_driver_that_goes_away_while_it_is_opened_leaves_nothing_open(rig: Rig) -> None:
     rig.stub.set(nvmlDeviceGetUUID=UNINITIALIZED)
-    with pytest.raises(SourceError):
+    with pytest.raises(SourceError, match="has to be opened again"):
         rig.open()
     assert rig.stub.references == 0
 

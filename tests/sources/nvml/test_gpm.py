@@ -112,6 +112,13 @@ def test_a_refusal_of_every_request_is_not_taken_for_an_old_driver(rig: Rig) -> 
     assert MMA_CYCLES in rig.values()
 
 
+def test_a_failure_that_is_not_about_ids_is_not_answered_with_more_calls(rig: Rig) -> None:
+    rig.stub.set(nvmlGpmMetricsGet=TIMEOUT)
+    rig.read()
+    assert rig.gpu().gaps["tensor_active"].detail == "nvmlGpmMetricsGet: Timeout (10)"
+    assert rig.stub.calls("nvmlGpmMetricsGet") == 1
+
+
 def test_a_gpu_without_gpm_gives_all_the_rest_and_says_what_to_use(rig: Rig) -> None:
     rig.stub.set(gpus=2, gpu0__architecture=7)
     rig.read()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -76,6 +77,15 @@ def test_a_source_that_was_not_opened_opens_when_it_is_read(stub: Stub) -> None:
     assert len(source.read(0.0)) == 1
     source.close()
     assert stub.references == 0
+
+
+def test_another_library_takes_the_place_of_the_one_before(stub: Stub, tmp_path: Path) -> None:
+    other = Stub(Path(shutil.copy(stub.path, tmp_path / "libnvidia-ml.so.590")))
+    other.set(gpus=5)
+    for library, gpus in ((stub, 1), (other, 5), (stub, 1)):
+        source = open_nvml(library.path, clock=VirtualClock())
+        assert len(source.read(0.0)) == gpus
+        source.close()
 
 
 SCRIPT = """

@@ -109,6 +109,13 @@ def test_instances_that_cannot_be_looked_at_do_not_hide_their_gpu(mig: Rig) -> N
     assert len(mig.read(after_s=60)) == 4
 
 
+def test_instances_that_cannot_be_looked_at_for_a_moment_go_on(mig: Rig) -> None:
+    mig.read()
+    mig.stub.set(nvmlDeviceGetGpuInstanceId=INVALID_ARGUMENT)
+    readings = mig.read(after_s=60)
+    assert readings[mig_uuid(0, 1)].values["tensor_active"] == pytest.approx(0.8)
+
+
 def test_a_lost_parent_takes_its_instances_with_it_as_gaps(mig: Rig) -> None:
     mig.stub.set(gpus=2)
     mig.read()

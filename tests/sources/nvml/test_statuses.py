@@ -9,7 +9,7 @@ import pytest
 
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.model import Gap, GapReason
-from otel_ofu.sources.nvml import counters, devices, statuses
+from otel_ofu.sources.nvml import devices, statuses, table
 from otel_ofu.sources.nvml.statuses import Retry
 
 
@@ -30,17 +30,17 @@ def test_clock_event_bits_are_those_of_the_vendor() -> None:
     theirs = {
         ours: getattr(pynvml, f"nvmlClocksThrottleReason{name}") for ours, name in names.items()
     }
-    assert theirs == counters.CLOCK_EVENT_BITS
+    assert theirs == table.CLOCK_EVENT_BITS
     allowed = load_registry().attributes["ofu.throttle.reason"].values
-    assert set(counters.CLOCK_EVENT_BITS) <= set(allowed)
+    assert set(table.CLOCK_EVENT_BITS) <= set(allowed)
 
 
 def test_fields_and_clock_domains_are_those_of_the_vendor() -> None:
-    assert pynvml.NVML_FI_DEV_MEMORY_TEMP == counters.MEMORY_TEMPERATURE_FIELD
-    assert (pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM) == (counters.SM_CLOCK, counters.MEM_CLOCK)
-    assert pynvml.nvmlMemory_v2 == counters._MEMORY_V2
+    assert pynvml.NVML_FI_DEV_MEMORY_TEMP == table.MEMORY_TEMPERATURE_FIELD
+    assert (pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM) == (table.SM_CLOCK, table.MEM_CLOCK)
+    assert pynvml.nvmlMemory_v2 == table._MEMORY_V2
     assert (pynvml.NVML_PERF_POLICY_POWER, pynvml.NVML_PERF_POLICY_THERMAL) == (0, 1)
-    assert len(counters._FIELD_MEMBERS) == pynvml.NVML_VALUE_TYPE_COUNT
+    assert len(table._FIELD_MEMBERS) == pynvml.NVML_VALUE_TYPE_COUNT
 
 
 def test_codes_are_those_of_the_vendor() -> None:
@@ -103,6 +103,8 @@ def test_success_takes_the_patience_back() -> None:
     for _ in range(5):
         retry.failed(Gap(GapReason.NOT_PERMITTED), 0.0)
     retry.succeeded()
+    retry.failed(Gap(GapReason.FAILED), 0.0)
+    assert retry.standing(0.0) is None
     retry.failed(Gap(GapReason.NOT_PERMITTED), 0.0)
     assert retry.standing(29.0) is not None
     assert retry.standing(30.0) is None
