@@ -106,6 +106,38 @@ def test_a_job_without_steps_reports_no_step_time() -> None:
     assert (report.step_s, report.mfu) == (None, 0)
 
 
+def test_a_checkpoint_stops_the_work_and_bursts_over_pcie_on_every_gpu() -> None:
+    ticks = readings("healthy-phases", 1210, 1240)
+    for index in range(8):
+        assert gpu(ticks, index, "pcie_tx") > 1e10
+        assert gpu(ticks, index, "tensor_active") < 0.01
+    assert gpu(readings("healthy-phases", 1260, 1300), 0, "tensor_active") > 0.4
+
+
+def test_an_evaluation_works_without_gradient_traffic() -> None:
+    training = readings("healthy-phases", 2000, 2300)
+    evaluating = readings("healthy-phases", 2420, 2570)
+    assert gpu(evaluating, 0, "tensor_active") > 0.4
+    assert gpu(evaluating, 0, "nvlink_tx") < 0.5 * gpu(training, 0, "nvlink_tx")
+    assert gpu(evaluating, 0, "pcie_tx") < 1e8
+
+
+def test_batches_come_over_pcie_as_fast_as_the_job_steps() -> None:
+    fast, slow = readings("straggler", 100, 180), readings("straggler", 300, 500)
+    node = source("straggler")
+    steps_s = [node.job_reports(START + t)[0].step_s or 0 for t in (170, 490)]
+    batches = [gpu(t, 0, "pcie_rx") - 2e7 for t in (fast, slow)]
+    assert batches[0] * steps_s[0] == pytest.approx(batches[1] * steps_s[1], rel=0.05)
+
+
+def test_time_under_a_throttle_is_counted() -> None:
+    node = source("thermal")
+    before, after = (node.read(START + t)[4].values for t in (500, 600))
+    for name, held_s in (("sw_thermal_slowdown", 100), ("hw_thermal_slowdown", 0)):
+        key = f"throttle_time:{name}"
+        assert after[key] - before[key] == pytest.approx(held_s)
+
+
 @pytest.mark.parametrize("scenario", ["thermal", "idle", "debug-flag"])
 def test_energy_is_the_integral_of_power(scenario: str) -> None:
     node = source(scenario)

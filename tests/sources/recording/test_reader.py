@@ -114,6 +114,10 @@ def test_compressed_and_cut_off_at_any_byte_the_ticks_before_are_read(folder: Pa
         (HEADER + '{"line":"device","number":0,"device":{"model":"x"}}\n', ":2:1: .*`uuid`"),
         (HEADER + DEVICE + READING, ":3:1: a reading that no tick line announces"),
         (HEADER + '{"line":"tick","readings":1}\n' + READING, ":3:1: device 0 is not introduced"),
+        (
+            HEADER + DEVICE + HEADER + '{"line":"tick","readings":1}\n' + READING,
+            ":5:1: device 0 is not introduced",
+        ),
         (HEADER + '{"line":"tick","readings":-1}\n', ":2:1: .*>= 0"),
         (
             HEADER + '{"line":"tick","readings":2}\n{"line":"tick","readings":1}\n',

@@ -91,6 +91,11 @@ def test_rows_of_one_time_are_one_tick_and_windows_follow_each_device(tmp_path: 
     assert ticks[0][1].values == {"gpu_util": 0.5, "power_limit": 700}
 
 
+def test_a_window_may_begin_at_the_epoch(tmp_path: Path) -> None:
+    ticks = reader(tmp_path, "time,gpu,slot,util\n0,A,0,1\n10,A,0,1\n", NODE).ticks()
+    assert [tick[0].window for tick in ticks] == [Window(0, 0), Window(0, 10)]
+
+
 def test_a_last_row_that_was_cut_off_is_left_out_with_a_note(tmp_path: Path) -> None:
     table = reader(tmp_path, CSV[: CSV.index("265495")])
     assert len(list(table.ticks())) == 2
