@@ -26,6 +26,9 @@ from otel_ofu.sources.demo.job import FIELD, HEALTHY, Array, Step
 # there while it waits. `gpu_util` samples: gaps of milliseconds escape it, those of seconds do not.
 ACTIVITY = {
     "tensor_active": (0.75, 0, 0, 0, 0, 0, 0, 0),
+    "tensor_imma_active": (0, 0, 0, 0, 0, 0, 0, 0),
+    "tensor_dfma_active": (0, 0, 0, 0, 0, 0, 0, 0),
+    "fp64_active": (0, 0, 0, 0, 0, 0, 0, 0),
     "fp32_active": (0.05, 0.16, 0.02, 0, 0, 0, 0, 0),
     "fp16_active": (0.01, 0.04, 0, 0, 0, 0, 0, 0),
     "int_active": (0.08, 0.10, 0.03, 0.02, 0.01, 0, 0, 0),
