@@ -1,0 +1,154 @@
+"""vendors.yaml as types: how the page of each GPU exporter is read.
+
+Enters: the YAML file of the package, and the registry. Leaves: `Vendors`, a read-only look-up from
+a metric name to the rows that may read it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Literal
+
+import msgspec
+import yaml
+
+from otel_ofu.catalog.registry import Registry, load_registry
+
+Over = Literal["first", "mean", "max"]
+OPERAND = "@"
+"""Begins a key that is an operand of a ratio, and no registry key."""
+
+
+class MetricRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A metric of an exporter -> a registry key; the header of vendors.yaml explains the fields."""
+
+    name: str
+    key: str
+    scale: float = 1.0
+    where: dict[str, list[str]] = {}
+    over: Over = "first"
+    least: float = 0.0
+
+
+class Ratio(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`key` = `over` / `under`."""
+
+    key: str
+    over: str
+    under: str
+
+
+class IdentityLabels(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """For each part of a device's identity the labels that may hold it, best first."""
+
+    uuid: list[str] = []
+    index: list[str] = []
+    model: list[str] = []
+    host: list[str] = []
+    pci: list[str] = []
+    serial: list[str] = []
+    driver: list[str] = []
+    instance: list[str] = []
+    instance_profile: list[str] = []
+    partition: list[str] = []
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One exporter; the header of vendors.yaml explains the fields."""
+
+    title: str
+    vendor: str
+    ofu: str
+    labels: IdentityLabels
+    metrics: list[MetricRow]
+    needs: dict[str, str]
+    quality: Literal["", "busy_proxy", "fixed_clock"] = ""
+    refresh_s: float = 0.0
+    prefixes: list[str] = msgspec.field(default_factory=lambda: [""])
+    dcgm_names: bool = False
+    blanks: Literal["", "dcgm"] = ""
+    percent_if_above_1: list[str] = []
+    ratios: list[Ratio] = []
+    instance_uuid: Literal["parent", "own"] = "parent"
+    instance_keys: list[str] = []
+    owner: dict[str, list[str]] = {}
+    max_clock_hz: dict[str, float] = {}
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    relabelled_prefix: str
+    mig_slices: dict[str, int]
+    profiles: dict[str, Profile]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A row that may read a series; the lowest `rank` wins among the rows of one key."""
+
+    profile_id: str
+    profile: Profile
+    row: MetricRow
+    rank: int
+
+
+class Vendors:
+    """All profiles, and the look-up from a metric name to its candidates."""
+
+    def __init__(self, file: _File, registry: Registry) -> None:
+        self.profiles: Mapping[str, Profile] = file.profiles
+        self.relabelled_prefix = file.relabelled_prefix
+        self._mig_slices = file.mig_slices
+        self.candidates = _by_name(file.profiles, registry)
+
+    def mig_share(self, model: str, mig_profile: str) -> float:
+        """The share of the GPU's SMs in (0, 1] of a MIG profile such as `3g.40gb`; 1 if unknown.
+
+        By compute slices, so approximate. Source: NVIDIA MIG user guide, GPU instance profiles.
+        """
+        match = re.search(r"(?:^|\.)(\d+)g\.", mig_profile)
+        if match is None:
+            return 1.0
+        whole = next(
+            (n for part, n in self._mig_slices.items() if part in model),
+            self._mig_slices["default"],
+        )
+        return min(1.0, max(1, int(match[1])) / whole)
+
+
+def _by_name(
+    profiles: Mapping[str, Profile], registry: Registry
+) -> Mapping[str, tuple[Candidate, ...]]:
+    found: dict[str, list[Candidate]] = {}
+    for profile_id, profile in profiles.items():
+        for rank, row in enumerate(_rows(profile, registry)):
+            for prefix in profile.prefixes:
+                found.setdefault(prefix + row.name, []).append(
+                    Candidate(profile_id, profile, row, rank)
+                )
+    return {name: tuple(rows) for name, rows in found.items()}
+
+
+def _rows(profile: Profile, registry: Registry) -> Iterator[MetricRow]:
+    if profile.dcgm_names:
+        for name, (key, scale) in registry.by_dcgm_name.items():
+            yield MetricRow(name=name, key=key, scale=scale)
+    for row in profile.metrics:
+        if not row.key.startswith(OPERAND):
+            registry.metric(row.key)  # a KeyError here is a mistake in vendors.yaml
+        yield row
+
+
+@cache
+def load_vendors() -> Vendors:
+    """The profiles of this package; parsed once."""
+    text = files("otel_ofu.catalog").joinpath("vendors.yaml").read_text("utf-8")
+    file = msgspec.convert(yaml.load(text, Loader=_loader()), _File)  # noqa: S506 - safe loaders
+    return Vendors(file, load_registry())
+
+
+def _loader() -> type[yaml.SafeLoader]:
+    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)

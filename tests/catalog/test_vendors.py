@@ -1,0 +1,113 @@
+import itertools
+
+import pytest
+
+from otel_ofu.catalog.registry import load_registry
+from otel_ofu.catalog.vendors import OPERAND, Profile, load_vendors
+
+VENDORS = load_vendors()
+PROFILES = pytest.mark.parametrize("profile", VENDORS.profiles.values(), ids=[*VENDORS.profiles])
+
+
+def test_every_exporter_of_the_design_has_a_profile() -> None:
+    assert VENDORS.profiles.keys() == {
+        "dcgm-exporter",
+        "amd-device-metrics-exporter",
+        "amd-rdc",
+        "gke-tpu",
+        "ascend-npu-exporter",
+        "princeton",
+        "gaudi",
+        "neuron",
+        "rezolus",
+    }
+
+
+@PROFILES
+def test_every_key_is_in_the_registry(profile: Profile) -> None:
+    registry = load_registry()
+    rows = [row.key for row in profile.metrics if not row.key.startswith(OPERAND)]
+    for key in [*rows, *profile.needs, *profile.instance_keys, *(r.key for r in profile.ratios)]:
+        assert registry.metric(key).entity == "gpu"
+        registry.point_attributes(key)
+
+
+@PROFILES
+def test_every_throttle_reason_is_one_that_the_registry_allows(profile: Profile) -> None:
+    registry = load_registry()
+    reasons = registry.attributes["ofu.throttle.reason"].values
+    for row in profile.metrics:
+        base, _, reason = row.key.partition(":")
+        assert base != "throttle_time" or reason in reasons
+
+
+@PROFILES
+def test_every_owner_attribute_is_in_the_registry(profile: Profile) -> None:
+    assert profile.owner.keys() <= load_registry().attributes.keys()
+
+
+@PROFILES
+def test_every_profile_names_its_devices_and_says_what_ofu_means(profile: Profile) -> None:
+    assert profile.labels.uuid or profile.labels.index
+    assert len(profile.ofu) > 20
+    assert "tensor_active" in profile.needs
+
+
+@PROFILES
+def test_operands_of_ratios_are_read(profile: Profile) -> None:
+    keys = {row.key for row in profile.metrics}
+    for ratio in profile.ratios:
+        assert {ratio.over, ratio.under} <= keys
+
+
+@PROFILES
+def test_only_a_true_measurement_gives_tensor_activity(profile: Profile) -> None:
+    keys = {row.key for row in profile.metrics} | (
+        {"tensor_active"} if profile.dcgm_names else set()
+    )
+    assert ("tensor_active" in keys) == (profile.quality != "busy_proxy")
+
+
+def test_profiles_that_share_a_metric_name_differ_in_their_device_labels() -> None:
+    for candidates in VENDORS.candidates.values():
+        profiles = {c.profile_id: c.profile for c in candidates}
+        for one, other in itertools.combinations(profiles.values(), 2):
+            mine = {*one.labels.uuid, *one.labels.index}
+            assert mine.isdisjoint({*other.labels.uuid, *other.labels.index})
+
+
+@pytest.mark.parametrize(
+    ("model", "profile", "share"),
+    [
+        ("NVIDIA H100 80GB HBM3", "1g.10gb", 1 / 7),
+        ("NVIDIA H100 80GB HBM3", "1g.10gb+me", 1 / 7),
+        ("NVIDIA H100 80GB HBM3", "7g.80gb", 1.0),
+        ("NVIDIA H100 80GB HBM3", "1c.3g.40gb", 3 / 7),
+        ("NVIDIA A30", "2g.12gb", 0.5),
+        ("NVIDIA A30", "", 1.0),
+        ("NVIDIA A30", "9g.1gb", 1.0),
+    ],
+)
+def test_the_share_of_a_mig_profile(model: str, profile: str, share: float) -> None:
+    assert VENDORS.mig_share(model, profile) == pytest.approx(share)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "factor"),
+    [
+        ("DCGM_FI_DEV_SM_CLOCK", "DCGM_FI_DEV_SM_CLOCK_HERTZ", 1e6),
+        ("DCGM_FI_DEV_MEM_CLOCK", "DCGM_FI_DEV_MEMORY_CLOCK_HERTZ", 1e6),
+        ("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL", 1e-3),
+        ("DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_GPU_UTIL_RATIO", 0.01),
+        ("DCGM_FI_DEV_MEM_COPY_UTIL", "DCGM_FI_DEV_MEMORY_UTIL_RATIO", 0.01),
+        ("DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_USED_BYTES", 2**20),
+        ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "DCGM_FI_PROF_TENSOR_UTIL_RATIO", 1),
+        ("DCGM_FI_PROF_PIPE_TENSOR_HMMA_ACTIVE", "DCGM_FI_PROF_HMMA_UTIL_RATIO", 1),
+    ],
+)
+def test_a_renamed_dcgm_metric_keeps_its_key_and_changes_its_unit(
+    old: str, new: str, factor: float
+) -> None:
+    names = load_registry().by_dcgm_name
+    assert names[old][0] == names[new][0]
+    assert names[old][1] / names[new][1] == pytest.approx(factor)
