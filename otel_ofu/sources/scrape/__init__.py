@@ -1,0 +1,9 @@
+"""Reads GPUs from the Prometheus pages of exporters: dcgm-exporter, AMD, TPU, Ascend and others.
+
+The exporters and their spellings are in catalog/vendors.yaml.
+"""
+
+from otel_ofu.sources.scrape.endpoint import Endpoint, endpoint_at
+from otel_ofu.sources.scrape.source import DeviceReport, EndpointReport, ScrapeSource
+
+__all__ = ["DeviceReport", "Endpoint", "EndpointReport", "ScrapeSource", "endpoint_at"]

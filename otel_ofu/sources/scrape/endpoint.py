@@ -1,0 +1,77 @@
+"""Where a metrics page is, and how to get in.
+
+Enters: what a user wrote. Leaves: an `Endpoint` with a complete URL without credentials, or a
+`ConfigError`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+from otel_ofu.errors import ConfigError, Problem
+
+DEFAULT_TIMEOUT_S = 5.0
+DEFAULT_LIMIT_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One page. Make it with `endpoint_at`; `timeout_s` is for the whole request.
+
+    `limit_bytes` is for the page after decompression. `name` has no credentials and no query.
+    """
+
+    url: str
+    name: str
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    limit_bytes: int = DEFAULT_LIMIT_BYTES
+    bearer_token_file: str = ""
+    username: str = ""
+    password: str = ""
+    password_file: str = ""
+    ca_file: str = ""
+
+    @property
+    def host(self) -> str:
+        return urlsplit(self.url).hostname or ""
+
+
+def endpoint_at(
+    url: str,
+    *,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    limit_bytes: int = DEFAULT_LIMIT_BYTES,
+    **access: str,
+) -> Endpoint:
+    """The endpoint of `url`: `localhost:9400` means `http://localhost:9400/metrics`.
+
+    `access` is any of bearer_token_file, username, password_file, ca_file. A user and password in
+    the URL are taken out of it. ConfigError if the URL is none.
+    """
+    try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise _error(url, str(error)) from error
+    if parts.scheme not in ("http", "https") or not host:
+        raise _error(url, "expected http://host:port/path or https://host:port/path")
+    netloc = f"[{host}]" if ":" in host else host
+    if port is not None:
+        netloc += f":{port}"
+    plain = parts._replace(netloc=netloc, path=parts.path or "/metrics", fragment="")
+    if parts.username and not access.get("username"):
+        access["username"] = unquote(parts.username)
+        access["password"] = unquote(parts.password or "")
+    return Endpoint(
+        plain.geturl(),
+        plain._replace(query="").geturl(),
+        timeout_s=timeout_s,
+        limit_bytes=limit_bytes,
+        **access,
+    )
+
+
+def _error(url: str, message: str) -> ConfigError:
+    shown = url.rpartition("@")[2]  # what stands before it may be a password
+    return ConfigError([Problem(f"scrape endpoint {shown!r}", 0, 0, message)])

@@ -1,0 +1,188 @@
+"""The Prometheus text format, as exporters write it and as they should.
+
+Enters: the text of a page, and the metric names that matter. Leaves: a `Page` of samples; what can
+not be read is counted, the first case remembered, and the rest goes on. Linear in the text.
+
+Labels are parsed only for wanted names, and once for each distinct block of labels: exporters
+repeat the block of a GPU for every metric.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+EXCERPT_CHARACTERS = 120
+OTHER_NAMES = 5
+"""So many unwanted names are kept, to say what the page is about."""
+
+_BLANKS = " \t\r"
+_ESCAPE = re.compile(r'\\([\\n"])')
+_PLAIN = {"\\": "\\", "n": "\n", '"': '"'}
+_METRIC_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+_QUOTED = r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"'
+_LABEL_NAME = re.compile(r"\s*(?:([a-zA-Z_][a-zA-Z0-9_]*)|" + _QUOTED + r")\s*(=|,|$)")
+_END = re.compile(r"\s*\Z")
+_VALUE = re.compile(r"\s*" + _QUOTED + r"\s*(?:,|$)")
+# Where quotes and backslashes are not escaped (dcgm-exporter), a value ends at a quote that the
+# next label, or nothing, follows.
+_RAW_VALUE = re.compile(r'\s*"(.*?)"\s*(?:$|,(?=\s*(?:$|[a-zA-Z_][a-zA-Z0-9_]*\s*=\s*")))')
+
+
+class Sample(NamedTuple):
+    """One line. `text` is the value as it stands there; `value` is NaN if that is no number."""
+
+    name: str
+    labels: Mapping[str, str]
+    value: float
+    text: str
+    timestamp_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The wanted samples in the order of the page, and what went wrong.
+
+    `first_malformed` is the first line that could not be read, with its number, or empty.
+    `others` are the first few names that were not wanted.
+    """
+
+    samples: tuple[Sample, ...]
+    malformed: int = 0
+    first_malformed: str = ""
+    others: tuple[str, ...] = ()
+
+
+class _Malformed(Exception):  # noqa: N818 - never leaves this module
+    """The line is not of the format."""
+
+
+def parse(text: str, wanted: Container[str] | None = None) -> Page:
+    """The samples of `text` whose names are `wanted`; all of them if None. Never raises."""
+    return _Parser(wanted).page(text)
+
+
+class _Parser:
+    """The state of one page: label blocks already parsed, and the names passed over."""
+
+    def __init__(self, wanted: Container[str] | None) -> None:
+        self._wanted = wanted
+        self._blocks: dict[str, tuple[str, Mapping[str, str]]] = {}
+        self._others: dict[str, None] = {}
+
+    def page(self, text: str) -> Page:
+        samples: list[Sample] = []
+        malformed, first = 0, ""
+        for number, line in enumerate(text.split("\n"), start=1):
+            try:
+                sample = self._sample(line.strip(_BLANKS))
+            except _Malformed:
+                sample, readable = None, False
+            else:
+                readable = sample is None or _is_number(sample)
+            if sample is not None:
+                samples.append(sample)
+            if not readable:
+                malformed += 1
+                first = first or f"line {number}: {line.strip()[:EXCERPT_CHARACTERS]}"
+        return Page(tuple(samples), malformed, first, tuple(self._others))
+
+    def _sample(self, line: str) -> Sample | None:
+        if not line or line[0] == "#":
+            return None
+        opening = line.find("{")
+        if opening < 0:
+            name, _, rest = line.replace("\t", " ").partition(" ")
+            return _sample(name, {}, rest) if self._wants(name) else None
+        name = line[:opening].rstrip(_BLANKS)
+        if name and not self._wants(name):
+            return None
+        closing = line.rfind("}")
+        if closing < opening:
+            raise _Malformed
+        quoted, labels = self._block(line[opening + 1 : closing])
+        if bool(name) == bool(quoted):
+            raise _Malformed
+        if quoted and not self._wants(quoted, is_quoted=True):
+            return None
+        return _sample(name or quoted, labels, line[closing + 1 :])
+
+    def _wants(self, name: str, *, is_quoted: bool = False) -> bool:
+        if self._wanted is None:
+            if not is_quoted and _METRIC_NAME.fullmatch(name) is None:
+                raise _Malformed
+            return True
+        if name in self._wanted:
+            return True
+        if len(self._others) < OTHER_NAMES:
+            self._others[name] = None
+        return False
+
+    def _block(self, block: str) -> tuple[str, Mapping[str, str]]:
+        """The quoted metric name, if there is one, and the labels of what stands in braces."""
+        known = self._blocks.get(block)
+        if known is None:
+            try:
+                known = _labels(block, _VALUE)
+            except _Malformed:
+                known = _labels(block, _RAW_VALUE)
+            self._blocks[block] = known
+        return known
+
+
+def _labels(block: str, value: re.Pattern[str]) -> tuple[str, Mapping[str, str]]:
+    metric_name, labels = "", dict[str, str]()
+    position = 0
+    while _END.match(block, position) is None:
+        label = _LABEL_NAME.match(block, position)
+        if label is None:
+            raise _Malformed
+        name = label[1] or _unescaped(label[2] or "")
+        position = label.end()
+        if label[3] == "=":
+            content = value.match(block, position)
+            if content is None or name in labels:
+                raise _Malformed
+            raw = value is _RAW_VALUE
+            labels[name] = content[1] if raw else _unescaped(content[1])
+            position = content.end()
+        elif label[2] is None or metric_name or labels:
+            raise _Malformed
+        else:
+            metric_name = name
+    return metric_name, labels
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPE.sub(lambda match: _PLAIN[match[1]], text) if "\\" in text else text
+
+
+def _sample(name: str, labels: Mapping[str, str], rest: str) -> Sample:
+    words = rest.split()
+    if not words:
+        raise _Malformed
+    value = _number(words[0])
+    if value is None:
+        return Sample(name, labels, math.nan, " ".join(words))
+    if len(words) == 1:
+        return Sample(name, labels, value, words[0])
+    timestamp_ms = _number(words[1])
+    if len(words) > 2 or timestamp_ms is None or not math.isfinite(timestamp_ms):  # noqa: PLR2004 - value, timestamp
+        raise _Malformed
+    return Sample(name, labels, value, words[0], timestamp_ms / 1000)
+
+
+def _number(text: str) -> float | None:
+    if "_" in text or not text.isascii():  # float() takes more than the format has
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _is_number(sample: Sample) -> bool:
+    return not math.isnan(sample.value) or sample.text.lstrip("+-").lower() == "nan"

@@ -1,0 +1,148 @@
+"""GPUs read from the metrics pages of exporters that run already.
+
+Enters: endpoints. Leaves: readings of all their devices, each device once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from threading import Thread
+
+from otel_ofu.catalog.registry import Registry
+from otel_ofu.catalog.vendors import Vendors, load_vendors
+from otel_ofu.clock import Clock
+from otel_ofu.errors import SourceError
+from otel_ofu.model import Device, Reading
+from otel_ofu.sources.scrape.endpoint import Endpoint
+from otel_ofu.sources.scrape.owner import SOURCE_NAME
+from otel_ofu.sources.scrape.target import Round, Target, Tools
+
+MOST_AT_ONCE = 8
+"""So many endpoints are read at the same time."""
+
+_OFU_INPUTS = ("tensor_active", "engine_busy", "sm_clock", "max_sm_clock", "busy_proxy")
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceReport:
+    """What a page gives of one device; `missing` maps the keys that OFU needs to a remedy."""
+
+    device: Device
+    profile_id: str
+    present: tuple[str, ...]
+    missing: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointReport:
+    """One endpoint after its last read. `ofu` says for each profile on it what OFU means there.
+
+    `refresh_period_s` is None until two different pages were seen.
+    """
+
+    endpoint: str
+    problem: str
+    ofu: Mapping[str, str]
+    devices: tuple[DeviceReport, ...]
+    refresh_period_s: float | None
+
+
+class ScrapeSource:
+    """A `Source` over one or more endpoints; one that is away does not disturb the others."""
+
+    def __init__(
+        self,
+        endpoints: Sequence[Endpoint],
+        *,
+        registry: Registry,
+        clock: Clock,
+        interval_s: float,
+        vendors: Vendors | None = None,
+    ) -> None:
+        self._vendors = vendors or load_vendors()
+        tools = Tools(self._vendors, registry, clock, interval_s)
+        self._targets = [Target(endpoint, tools) for endpoint in endpoints]
+        self._problems: dict[str, str] = {}
+
+    @property
+    def name(self) -> str:
+        return SOURCE_NAME
+
+    @property
+    def problems(self) -> Mapping[str, str]:
+        """Endpoint -> what is wrong with it since the last read; empty when all is well."""
+        return self._problems
+
+    def read(self, now_s: float) -> Sequence[Reading]:
+        rounds = self._rounds(now_s)
+        self._problems = {
+            target.endpoint.name: answer.problem
+            for target, answer in zip(self._targets, rounds, strict=True)
+            if answer.problem
+        }
+        if not any(answer.answered for answer in rounds):
+            raise SourceError("; ".join(self._problems.values()) or "no endpoint is configured")
+        return self._once(rounds)
+
+    def describe(self) -> Sequence[EndpointReport]:
+        """What the last `read` found, endpoint by endpoint."""
+        return [self._report(target) for target in self._targets]
+
+    def close(self) -> None:
+        for target in self._targets:
+            target.close()
+
+    def _rounds(self, now_s: float) -> list[Round]:
+        if len(self._targets) <= 1:
+            return [target.read(now_s) for target in self._targets]
+        waiting: SimpleQueue[tuple[Target, Future[Round]]] = SimpleQueue()
+        rounds: list[Future[Round]] = []
+        for target in self._targets:
+            rounds.append(Future())
+            waiting.put((target, rounds[-1]))
+        # Daemons, not an executor: a name server that hangs must not keep the agent from ending.
+        for _ in range(min(MOST_AT_ONCE, len(self._targets))):
+            Thread(target=_read_all, args=(waiting, now_s), name="scrape", daemon=True).start()
+        return [answer.result() for answer in rounds]
+
+    def _once(self, rounds: Sequence[Round]) -> list[Reading]:
+        """Each device once: an endpoint that answered goes before one that did not."""
+        readings: dict[str, Reading] = {}
+        for answer in sorted(rounds, key=lambda answer: not answer.answered):
+            for reading in answer.readings:
+                readings.setdefault(reading.device.uuid, reading)
+        return list(readings.values())
+
+    def _report(self, target: Target) -> EndpointReport:
+        found = dict.fromkeys(row.profile_id for row in target.rows)
+        profiles = self._vendors.profiles
+        devices = tuple(
+            DeviceReport(
+                row.device,
+                row.profile_id,
+                tuple(key for key in _OFU_INPUTS if key in row.values),
+                {k: row.gaps[k].detail for k in profiles[row.profile_id].needs if k in row.gaps},
+            )
+            for row in target.rows
+        )
+        return EndpointReport(
+            target.endpoint.name,
+            self._problems.get(target.endpoint.name, ""),
+            {profile_id: profiles[profile_id].ofu for profile_id in found},
+            devices,
+            target.refresh_period_s,
+        )
+
+
+def _read_all(waiting: SimpleQueue[tuple[Target, Future[Round]]], now_s: float) -> None:
+    with suppress(Empty):
+        while True:
+            target, answer = waiting.get_nowait()
+            try:
+                answer.set_result(target.read(now_s))
+            except Exception as error:  # noqa: BLE001 - raised again where it is awaited
+                answer.set_exception(error)

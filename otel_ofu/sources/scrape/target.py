@@ -1,0 +1,153 @@
+"""One endpoint over time: its page becomes readings, its silence becomes gaps.
+
+Enters: instants. Leaves: a `Reading` for each of its devices, and what is wrong with the endpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from otel_ofu.catalog.registry import Registry
+from otel_ofu.catalog.vendors import Vendors
+from otel_ofu.clock import Clock
+from otel_ofu.model import Gap, GapReason, Reading, Window
+from otel_ofu.sources.scrape.endpoint import Endpoint
+from otel_ofu.sources.scrape.fetch import Fetcher, FetchError
+from otel_ofu.sources.scrape.freshness import FORGET_AFTER_S, Age, Freshness, Seen
+from otel_ofu.sources.scrape.mapping import DeviceRow, PageMapping
+from otel_ofu.sources.scrape.owner import SOURCE_NAME
+from otel_ofu.sources.scrape.parse import Page, parse
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What all targets share."""
+
+    vendors: Vendors
+    registry: Registry
+    clock: Clock
+    interval_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One read of one endpoint. `answered` is whether it gave a page that could be read.
+
+    `problem` is what is wrong with it, in words that do not change while it lasts, or empty.
+    """
+
+    readings: Sequence[Reading]
+    answered: bool
+    problem: str = ""
+
+
+@dataclass(slots=True)
+class _Known:
+    """A device as last seen on a page, so that its absence can be told."""
+
+    row: DeviceRow
+    seen_s: float
+
+
+class Target:
+    """Reads one endpoint. `rows` are the devices of its last page."""
+
+    def __init__(self, endpoint: Endpoint, tools: Tools) -> None:
+        self.endpoint = endpoint
+        self.rows: Sequence[DeviceRow] = ()
+        self._tools = tools
+        self._fetcher = Fetcher(endpoint, tools.clock)
+        self._freshness = Freshness(tools.interval_s)
+        self._known: dict[str, _Known] = {}
+        self._malformed = ""
+
+    @property
+    def refresh_period_s(self) -> float | None:
+        """The exporter's refresh period as observed, in seconds; None until known."""
+        return self._freshness.learned_s
+
+    def read(self, now_s: float) -> Round:
+        """Never raises for what the endpoint does."""
+        try:
+            page = parse(self._fetcher.fetch(), self._tools.vendors.candidates)
+            self.rows = self._devices(page)
+        except FetchError as error:
+            self.rows = ()
+            gap = Gap(error.reason, str(error))
+            absent = [self._absent(known.row, now_s, gap) for known in self._known.values()]
+            return Round(absent, answered=False, problem=str(error))
+        readings = [*self._readings(now_s), *self._vanished(now_s)]
+        return Round(readings, answered=True, problem=self._complaint(page))
+
+    def close(self) -> None:
+        self._fetcher.close()
+
+    def _devices(self, page: Page) -> Sequence[DeviceRow]:
+        tools = self._tools
+        mapping = PageMapping(tools.vendors, tools.registry, self.endpoint.host)
+        rows = mapping.devices(page)
+        if not rows:
+            raise self._unknown(page)
+        return rows
+
+    def _unknown(self, page: Page) -> FetchError:
+        names = {sample.name: None for sample in page.samples}
+        first = ", ".join([*names, *page.others][:5]) or "none"
+        known = ", ".join(self._tools.vendors.profiles)
+        bad = f"; {page.first_malformed}" if page.malformed else ""
+        return FetchError(
+            f"{self.endpoint.name}: no GPU on this page that a profile knows"
+            f" (its first metrics: {first}; profiles: {known}){bad}"
+        )
+
+    def _readings(self, now_s: float) -> Iterable[Reading]:
+        profiles = self._tools.vendors.profiles
+        assumed_s = max(profiles[row.profile_id].refresh_s for row in self.rows)
+        seen = {row.device.uuid: Seen(row.values, row.timestamp_s) for row in self.rows}
+        ages = self._freshness.judge(now_s, seen, assumed_s)
+        for row in self.rows:
+            self._known[row.device.uuid] = _Known(row, now_s)
+            yield _reading(row, ages[row.device.uuid])
+
+    def _vanished(self, now_s: float) -> Iterable[Reading]:
+        here = {row.device.uuid for row in self.rows}
+        gap = Gap(GapReason.FAILED, "the device is no longer on the exporter's page")
+        for uuid, known in list(self._known.items()):
+            if uuid in here:
+                continue
+            if now_s - known.seen_s > FORGET_AFTER_S:
+                del self._known[uuid]
+            else:
+                yield self._absent(known.row, now_s, gap)
+
+    def _absent(self, row: DeviceRow, now_s: float, gap: Gap) -> Reading:
+        age = Age(Window(now_s - self._tools.interval_s, now_s), gap)
+        return _reading(row, age)
+
+    def _complaint(self, page: Page) -> str:
+        # Families stand in random order: the first bad line differs from page to page, and a
+        # complaint that changes each time would be logged each time.
+        if not page.malformed:
+            self._malformed = ""
+        elif not self._malformed:
+            self._malformed = (
+                f"{self.endpoint.name}: lines that are not in the Prometheus text format"
+                f" ({page.malformed}), the first is {page.first_malformed}"
+            )
+        return self._malformed
+
+
+def _reading(row: DeviceRow, age: Age) -> Reading:
+    gaps = dict(row.gaps)
+    if age.gap is not None:
+        gaps |= dict.fromkeys(row.values, age.gap)
+    return Reading(
+        device=row.device,
+        window=age.window,
+        source=SOURCE_NAME,
+        values={} if age.gap else row.values,
+        gaps=gaps,
+        owner=row.owner,
+        quality=row.quality,
+    )

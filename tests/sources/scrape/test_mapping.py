@@ -1,0 +1,217 @@
+import itertools
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from otel_ofu.model import GapReason
+from tests.sources.scrape.golden import PAGES, devices, render
+
+NAMES = ["DCGM_FI_DEV_SM_CLOCK", "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"]
+
+
+def gpu(labels: str = "", number: int = 0) -> str:
+    return f'gpu="{number}",UUID="GPU-{number}"' + (f",{labels}" if labels else "")
+
+
+@pytest.mark.parametrize("page", sorted(PAGES.glob("*.prom")), ids=lambda path: path.stem)
+def test_a_page_gives_the_readings_that_were_reviewed(page: Path) -> None:
+    expected = page.with_suffix(".json").read_text("utf-8")
+    assert render(page.read_text("utf-8")) == expected
+
+
+def test_old_and_new_spellings_of_one_state_give_equal_values() -> None:
+    old = devices((PAGES / "dcgm_48.prom").read_text("utf-8"))
+    new = devices((PAGES / "dcgm_49.prom").read_text("utf-8"))
+    for before, after in zip(old, new, strict=True):
+        assert before.device == after.device
+        assert before.values == pytest.approx(after.values)
+        assert before.owner == after.owner
+
+
+def test_no_value_depends_on_the_order_of_the_families() -> None:
+    text = (PAGES / "dcgm_mig.prom").read_text("utf-8")
+    families = [f"# HELP{part}" for part in text.split("# HELP")[1:]]
+    expected = {row.device.uuid: row for row in devices(text)}
+    for order in itertools.permutations(families):
+        assert {row.device.uuid: row for row in devices("".join(order))} == expected
+
+
+def test_whole_gpu_values_on_instance_rows_count_once() -> None:
+    rows = devices((PAGES / "dcgm_mig.prom").read_text("utf-8"))
+    assert [row.values["power"] for row in rows if "power" in row.values] == [400.0]
+    whole = next(row for row in rows if not row.device.parent)
+    assert {row.device.parent for row in rows if row.device.parent} == {whole.device.uuid}
+    assert whole.values["sm_clock"] == 1.41e9
+
+
+def test_a_gpu_that_jobs_share_is_one_reading_without_an_invented_owner() -> None:
+    rows = {row.device.uuid: row for row in devices((PAGES / "dcgm_shared.prom").read_text())}
+    assert len(rows) == 4
+    assert rows["GPU-00"].values["power"] == 300.5
+    assert "ofu.job.id" not in rows["GPU-00"].owner
+    assert rows["GPU-03"].owner["k8s.namespace.name"] == "ml"
+    assert "k8s.pod.name" not in rows["GPU-03"].owner
+
+
+def test_the_exporters_own_pod_owns_no_gpu() -> None:
+    busy, idle = devices((PAGES / "dcgm_federated.prom").read_text("utf-8"))
+    assert busy.owner["k8s.pod.name"] == "train-0"
+    assert idle.owner == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("9223372036854775792", GapReason.NOT_READY),
+        ("9223372036854775793", GapReason.NOT_SUPPORTED),
+        ("9223372036854775794", GapReason.NOT_SUPPORTED),
+        ("9223372036854775795", GapReason.NOT_PERMITTED),
+        ("9.223372036854776e+18", GapReason.NOT_READY),
+        ("2147483632", GapReason.NOT_READY),
+        ("2147483634", GapReason.NOT_SUPPORTED),
+        ("2147483635", GapReason.NOT_PERMITTED),
+        ("140737488355328.000000", GapReason.NOT_READY),
+        ("140737488355331", GapReason.NOT_PERMITTED),
+        ("1e15", GapReason.NOT_READY),
+        ("NaN", GapReason.NOT_READY),
+        ("+Inf", GapReason.NOT_READY),
+        ("-Inf", GapReason.OUT_OF_RANGE),
+        ("-1", GapReason.OUT_OF_RANGE),
+        ("ERROR - FAILED TO CONVERT TO STRING", GapReason.FAILED),
+    ],
+)
+def test_a_value_that_is_none_is_a_gap(text: str, reason: GapReason) -> None:
+    (row,) = devices(f"DCGM_FI_DEV_POWER_USAGE{{{gpu()}}} {text}\n")
+    assert "power" not in row.values
+    assert row.gaps["power"].reason is reason
+
+
+@pytest.mark.parametrize("cycles", ["2147483640", "140737488355328", "9000000000000000000"])
+def test_a_total_may_pass_the_blanks_of_gauges(cycles: str) -> None:
+    (row,) = devices(f"DCGM_FI_PROF_SM_CYCLES_ELAPSED_TOTAL{{{gpu()}}} {cycles}\n")
+    assert row.values["sm_cycles_elapsed"] == float(cycles)
+
+
+def test_a_clock_in_hertz_may_pass_the_32_bit_blanks() -> None:
+    (row,) = devices(f"DCGM_FI_DEV_SM_CLOCK_HERTZ{{{gpu()}}} 2520000000\n")
+    assert row.values["sm_clock"] == 2.52e9
+
+
+def test_a_ratio_that_counts_to_100_is_read_as_percent() -> None:
+    one, two = devices(
+        f"DCGM_FI_DEV_GPU_UTIL_RATIO{{{gpu()}}} 97\n"
+        f"DCGM_FI_DEV_GPU_UTIL_RATIO{{{gpu(number=1)}}} 1\n"
+    )
+    assert (one.values["gpu_util"], two.values["gpu_util"]) == (0.97, 0.01)
+
+
+def test_a_value_out_of_range_is_neither_cut_nor_passed_on() -> None:
+    (row,) = devices(f"DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{{{gpu()}}} 1.29\n")
+    assert row.values == {}
+    assert row.gaps["tensor_active"].reason is GapReason.OUT_OF_RANGE
+
+
+def test_missing_inputs_say_what_to_add_to_the_exporter() -> None:
+    (row,) = devices(f"DCGM_FI_DEV_GPU_TEMP{{{gpu()}}} 40\n")
+    assert row.gaps.keys() == {"tensor_active", "sm_clock"}
+    assert "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE, gauge" in row.gaps["tensor_active"].detail
+    assert "DCGM_FI_DEV_SM_CLOCK, gauge" in row.gaps["sm_clock"].detail
+
+
+def test_a_value_stands_in_for_a_blank_of_another_spelling() -> None:
+    lines = [
+        f"DCGM_FI_DEV_SM_CLOCK{{{gpu()}}} 9223372036854775794\n",
+        f"DCGM_FI_DEV_SM_CLOCK_HERTZ{{{gpu()}}} 1410000000\n",
+    ]
+    for order in (lines, lines[::-1]):
+        (row,) = devices("".join(order))
+        assert row.values["sm_clock"] == 1.41e9
+
+
+@pytest.mark.parametrize(
+    ("line", "profile", "clock_hz"),
+    [
+        ('gpu_clock{gpu_id="0",clock_type="system"} 1400', "amd-device-metrics-exporter", 1.4e9),
+        ('gpu_clock{gpu_index="0"} 1400000000', "amd-rdc", 1.4e9),
+        ('gpu_clock{id="0",clock="compute"} 1400000000', "rezolus", 1.4e9),
+    ],
+)
+def test_three_exporters_with_one_metric_name_are_told_apart(
+    line: str, profile: str, clock_hz: float
+) -> None:
+    (row,) = devices(line + "\n")
+    assert (row.profile_id, row.values["sm_clock"]) == (profile, clock_hz)
+
+
+def test_a_clock_in_an_unexpected_unit_is_a_gap() -> None:
+    (row,) = devices('gpu_clock{gpu_index="0"} 1400\n')
+    assert row.gaps["sm_clock"].reason is GapReason.OUT_OF_RANGE
+
+
+def test_the_amd_busy_share_comes_from_its_cycles_where_it_is_not_given() -> None:
+    (row,) = devices(
+        'gpu_prof_grbm_gui_active{gpu_id="0"} 30\ngpu_prof_grbm_count{gpu_id="0"} 40\n'
+    )
+    assert row.values["engine_busy"] == 0.75
+
+
+def test_no_elapsed_cycles_are_a_gap_and_no_division() -> None:
+    (row,) = devices('active_cycles{gpu_index="0"} 0\nelapsed_cycles{gpu_index="0"} 0\n')
+    assert "engine_busy" not in row.values
+    assert row.gaps["engine_busy"].reason is GapReason.OUT_OF_RANGE
+
+
+def test_an_amd_partition_is_a_device_of_its_gpu() -> None:
+    whole, part = devices(
+        'gpu_clock{gpu_uuid="u",gpu_id="0",gpu_partition_id="0",clock_type="system"} 1400\n'
+        'gpu_prof_tensor_active_percent{gpu_uuid="u",gpu_id="0",gpu_partition_id="1"} 10\n'
+    )
+    assert (part.device.uuid, part.device.parent) == ("u/1", whole.device.uuid)
+    assert "sm_clock" not in part.gaps
+
+
+@pytest.mark.parametrize("exporter", ["gaudi", "neuron"])
+def test_busy_time_is_never_tensor_activity(exporter: str) -> None:
+    for row in devices((PAGES / f"{exporter}.prom").read_text("utf-8")):
+        assert row.quality == "busy_proxy"
+        assert row.gaps["tensor_active"].reason is GapReason.NOT_SUPPORTED
+        assert 0 <= row.values["busy_proxy"] <= 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "DCGM_FI_DEV_SM_CLOCK 1410",
+        'DCGM_FI_DEV_SM_CLOCK{gpu="",UUID=""} 1410',
+        'memory_used{job="other"} 1',
+        'gpu_clock{id="0",clock="video"} 1',
+    ],
+)
+def test_a_series_that_names_no_device_or_another_thing_is_not_read(line: str) -> None:
+    assert devices(line + "\n") == []
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 3), st.sampled_from(NAMES), st.integers(0, 1)),
+        min_size=1,
+        unique_by=lambda row: (row[0], row[1]),
+    ),
+    st.integers(1, 3),
+)
+def test_repeated_series_never_change_what_a_device_reads(
+    series: list[tuple[int, str, int]], owners: int
+) -> None:
+    quote = '"'
+
+    def page(count: int) -> str:
+        return "".join(
+            f"{name}{{{gpu(f'hpc_job={quote}{owner}{quote}', number)}}} {value}\n"
+            for number, name, value in series
+            for owner in range(count)
+        )
+
+    once = {row.device: row.values for row in devices(page(1))}
+    assert {row.device: row.values for row in devices(page(owners))} == once
