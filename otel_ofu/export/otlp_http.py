@@ -91,7 +91,7 @@ class HttpTransport:
 
     def _judged(self, response: requests.Response, signal: str) -> Outcome:
         status = response.status_code
-        answer = response.raw.read(_MOST_ANSWER_BYTES, decode_content=True)
+        answer = _beginning(response)
         kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         if 200 <= status < 300:  # noqa: PLR2004 - HTTP: success
             if kind == "text/html":
@@ -120,6 +120,16 @@ class HttpTransport:
         return short(self._settings.redacted(f"{head}: {text}" if text.strip() else head))
 
 
+def _beginning(response: requests.Response) -> bytes:
+    """As much of the answer as is of interest; a server may send without an end."""
+    found = b""
+    for chunk in response.iter_content(_MOST_ANSWER_BYTES):
+        found += chunk
+        if len(found) >= _MOST_ANSWER_BYTES:
+            break
+    return found
+
+
 def retry_after_s(value: str | None, now_s: float | None = None) -> float | None:
     """Seconds that a Retry-After header asks for, in [0, 300]; None if it says nothing."""
     if not value:
@@ -142,11 +152,10 @@ def _no_auth(request: requests.PreparedRequest) -> requests.PreparedRequest:
 
 def _words(error: BaseException, timeout_s: float) -> str:
     """The innermost cause in its own words; those of the outer ones repeat the URL."""
-    import requests  # noqa: PLC0415 - as above
-
-    if isinstance(error, requests.Timeout):
+    causes = _causes(error)
+    if any(isinstance(cause, TimeoutError) for cause in causes):
         return f"no answer within {timeout_s:g} s"
-    for cause in _causes(error):
+    for cause in causes:
         if verdict := getattr(cause, "verify_message", ""):
             return f"TLS: the server's certificate is not trusted: {verdict}"
         if isinstance(cause, OSError) and (cause.strerror or getattr(cause, "reason", "")):

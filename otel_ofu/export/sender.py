@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import random
 import threading
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -159,11 +160,13 @@ class Sender:
             return Unavailable("out of time at shutdown")
         try:
             return transport.send(body, limit_s)
+        except (ValueError, zlib.error) as error:
+            return Refused(f"the body cannot be read: {error}")
         except OSError as error:  # a TLS file that is being replaced, no file descriptors left
             return Unavailable(error.strerror or str(error))
-        except Exception as error:  # noqa: BLE001 - a body must not end the thread nor block it
-            _log.exception("%s: a body could not be sent", self._queue.exporter)
-            return Refused(f"{type(error).__name__} while sending")
+        except Exception as error:  # noqa: BLE001 - said and tried again; the thread must live on
+            _log.debug("export %s", self._queue.exporter, exc_info=True)
+            return Unavailable(f"{type(error).__name__}: {error}")
 
     def _settle(self, body: Body, outcome: Delivered | Refused | TooLarge) -> tuple[Body, ...]:
         """Counts what became of a body; what is still to be sent of it."""

@@ -119,8 +119,8 @@ class DiskShelf:
     def delete(self, ids: Iterable[int]) -> None:
         """What cannot be deleted now is deleted with the next write that succeeds."""
         self._undeleted.update(ids)
-        if self._undeleted:
-            self._write(self._shrink)
+        if self._undeleted and self._write(lambda _connection: None):
+            self._shrink()
 
     def close(self) -> None:
         """A sender that outlived its deadline may still call; what it says is then not news."""
@@ -144,11 +144,15 @@ class DiskShelf:
             self._failing = False
         return True
 
-    def _shrink(self, connection: sqlite3.Connection) -> None:
-        """Gives disk space back that an outage took."""
-        (free,) = connection.execute("PRAGMA freelist_count").fetchone()
-        if free > _FREE_PAGES_KEPT:
-            connection.execute(f"PRAGMA incremental_vacuum({_FREE_PAGES_KEPT})").fetchall()
+    def _shrink(self) -> None:
+        """Gives disk space back that an outage took, a megabyte at a time."""
+        try:
+            (free,) = self._connection.execute("PRAGMA freelist_count").fetchone()
+            if free > _FREE_PAGES_KEPT:
+                # `execute` would take one step of it, which frees one page.
+                self._connection.executescript(f"PRAGMA incremental_vacuum({_FREE_PAGES_KEPT})")
+        except sqlite3.Error as error:
+            self._report(error)
 
     def _report(self, error: sqlite3.Error) -> None:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF in _BROKEN:

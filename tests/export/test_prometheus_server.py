@@ -1,0 +1,120 @@
+"""The page is served to whom it is for, and to nobody else."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from otel_ofu.export.prometheus_server import Listen, PrometheusServer
+from tests.peers.certs import make_certificates
+
+Answer = tuple[int, str, dict[str, str]]
+
+
+@contextmanager
+def serving(listen: Listen | None = None, text: str = "up 1\n") -> Iterator[PrometheusServer]:
+    server = PrometheusServer(lambda: text, listen or Listen(port=0))
+    server.start()
+    try:
+        yield server
+    finally:
+        server.close()
+        server.close()
+
+
+def ask(
+    server: PrometheusServer,
+    path: str = "/metrics",
+    method: str = "GET",
+    tls: ssl.SSLContext | None = None,
+    **headers: str,
+) -> Answer:
+    connection = (
+        http.client.HTTPSConnection(server.host, server.port, timeout=10, context=tls)
+        if tls
+        else http.client.HTTPConnection(server.host, server.port, timeout=10)
+    )
+    try:
+        connection.request(method, path, headers=headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode(), dict(answer.headers.items())
+    finally:
+        connection.close()
+
+
+def test_the_page_is_at_metrics_on_loopback_and_nothing_is_elsewhere() -> None:
+    with serving() as server:
+        assert server.host == "127.0.0.1"
+        status, text, headers = ask(server)
+        assert (status, text) == (200, "up 1\n")
+        assert headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+        assert "Python" not in headers["Server"]
+        assert ask(server, "/metrics?name[]=x")[0] == 200
+        assert [ask(server, path)[0] for path in ("/", "/metrics/", "/../etc/passwd")] == [404] * 3
+        assert ask(server, method="POST")[0] == 501
+
+
+def test_a_token_is_asked_for() -> None:
+    with serving(Listen(port=0, token="s3cret")) as server:
+        status, text, headers = ask(server)
+        assert (status, headers["WWW-Authenticate"]) == (401, "Bearer")
+        assert "up" not in text
+        assert ask(server, Authorization="Bearer s3cre")[0] == 401
+        assert ask(server, Authorization="Basic s3cret")[0] == 401
+        assert ask(server, Authorization="Bearer s3cret")[0] == 200
+
+
+def test_tls_is_served_and_a_silent_client_holds_up_nobody(tmp_path: Path) -> None:
+    made = make_certificates(tmp_path)
+    listen = Listen(port=0, cert_file=str(made.server.cert), key_file=str(made.server.key))
+    context = ssl.create_default_context(cafile=str(made.ca))
+    with serving(listen) as server, socket.create_connection((server.host, server.port)):
+        assert ask(server, tls=context)[:2] == (200, "up 1\n")
+
+
+def test_too_many_connections_are_turned_away_and_places_are_freed() -> None:
+    with serving() as server:
+        with ExitStack() as stack:
+            for _ in range(16):
+                waiting = socket.create_connection((server.host, server.port), timeout=10)
+                stack.enter_context(waiting)
+            with socket.create_connection((server.host, server.port), timeout=10) as one_more:
+                assert one_more.recv(1) == b""
+        statuses = []
+        for _ in range(100):  # a place is free once its thread has seen the end
+            try:
+                statuses.append(ask(server)[0])
+                break
+            except OSError:
+                continue
+            except http.client.HTTPException:
+                continue
+        assert statuses == [200]
+
+
+def test_a_port_that_is_taken_is_one_clear_error() -> None:
+    with serving() as server, pytest.raises(ValueError, match=f"cannot listen on .*:{server.port}"):
+        PrometheusServer(lambda: "", Listen(port=server.port))
+
+
+def test_certificates_that_are_no_use_are_one_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"cert_file /nowhere\.pem: No such file"):
+        PrometheusServer(lambda: "", Listen(port=0, cert_file="/nowhere.pem"))
+    with pytest.raises(ValueError, match="key_file without cert_file"):
+        PrometheusServer(lambda: "", Listen(port=0, key_file="key.pem"))
+
+
+def test_ipv6_is_served() -> None:
+    if not socket.has_ipv6:
+        pytest.skip("no IPv6 here")
+    try:
+        with serving(Listen("::1", 0)) as server:
+            assert ask(server)[0] == 200
+    except ValueError as error:
+        pytest.skip(str(error))
