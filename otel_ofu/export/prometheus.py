@@ -9,14 +9,14 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from otel_ofu.catalog.registry import Metric, Registry
-from otel_ofu.export.prometheus_names import (
+from otel_ofu.catalog.prometheus_names import (
     Name,
     help_text,
     label_name,
     label_value,
     metric_name,
 )
+from otel_ofu.catalog.registry import Metric, Registry
 from otel_ofu.export.resource import hw_id
 from otel_ofu.model import Attribute, Entity, Observation
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
+from otel_ofu.catalog.prometheus_names import label_name, metric_name
 from otel_ofu.catalog.registry import Kind, load_registry
 from otel_ofu.export.prometheus import Page, PageOptions
-from otel_ofu.export.prometheus_names import label_name, metric_name
 from otel_ofu.model import Entity, Observation
 from tests.export.samples import COMMON, START_S, gpu, seen
 
