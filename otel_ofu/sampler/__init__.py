@@ -1,11 +1,10 @@
 """Reading on a schedule: sources in, observations out, gaps where a source fails."""
 
-from otel_ofu.sampler.reader import Answer, InlineReader, Lifecycle, Reader, ThreadReader
+from otel_ofu.sampler.reader import Answer, Lifecycle, Reader, ThreadReader
 from otel_ofu.sampler.round import Meter, Sampler
 
 __all__ = [
     "Answer",
-    "InlineReader",
     "Lifecycle",
     "Meter",
     "Reader",

@@ -108,20 +108,6 @@ def _words(error: Exception) -> str:
     return text if isinstance(error, SourceError) else f"{type(error).__name__}: {text}"
 
 
-class InlineReader:
-    """Reads in the caller's thread: for virtual time, where nothing can hang."""
-
-    def __init__(self, name: str, factory: Factory, clock: Clock) -> None:
-        self.name = name
-        self._life = Lifecycle(factory, clock)
-
-    def read(self, now_s: float, budget_s: float) -> Answer:  # noqa: ARG002 - nothing to wait for
-        return self._life.read(now_s)
-
-    def close(self, deadline_s: float) -> None:  # noqa: ARG002 - nothing to wait for
-        self._life.close()
-
-
 class ThreadReader:
     """Reads in a thread of its own, so that a driver call that hangs costs a round, not the agent.
 

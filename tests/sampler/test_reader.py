@@ -11,7 +11,7 @@ import pytest
 from otel_ofu.clock import SystemClock, VirtualClock
 from otel_ofu.errors import SourceError, SourceUnavailable
 from otel_ofu.model import Device, Reading, Window
-from otel_ofu.sampler import InlineReader, ThreadReader
+from otel_ofu.sampler import Lifecycle, ThreadReader
 
 
 def reading(now_s: float) -> Reading:
@@ -39,10 +39,8 @@ def fails(_now_s: float) -> Sequence[Reading]:
 
 
 def test_an_answer_carries_the_readings() -> None:
-    reader = InlineReader(
-        "fake", lambda: FakeSource(lambda now_s: [reading(now_s)]), VirtualClock()
-    )
-    assert reader.read(5.0, 1.0).readings == [reading(5.0)]
+    reader = Lifecycle(lambda: FakeSource(lambda now_s: [reading(now_s)]), VirtualClock())
+    assert reader.read(5.0).readings == [reading(5.0)]
 
 
 def test_a_source_that_fails_three_times_is_closed_and_opened_anew_after_a_while() -> None:
@@ -53,12 +51,12 @@ def test_a_source_that_fails_three_times_is_closed_and_opened_anew_after_a_while
         made.append(FakeSource(fails if len(made) == 0 else lambda now_s: [reading(now_s)]))
         return made[-1]
 
-    reader = InlineReader("fake", factory, clock)
-    troubles = [reader.read(0.0, 1.0).trouble for _ in range(4)]
+    reader = Lifecycle(factory, clock)
+    troubles = [reader.read(0.0).trouble for _ in range(4)]
     assert troubles == ["failed", "failed", "failed", "unavailable"]
     assert (len(made), made[0].closed) == (1, 1)
     clock.advance(1.0)
-    assert reader.read(1.0, 1.0).readings == [reading(1.0)]
+    assert reader.read(1.0).readings == [reading(1.0)]
     assert len(made) == 2
 
 
@@ -70,9 +68,9 @@ def test_opening_is_tried_again_ever_more_slowly_up_to_a_minute() -> None:
         attempts.append(clock.now_s())
         raise SourceUnavailable("no driver")
 
-    reader = InlineReader("fake", factory, clock)
+    reader = Lifecycle(factory, clock)
     for _ in range(300):
-        assert reader.read(clock.now_s(), 1.0).words == "no driver"
+        assert reader.read(clock.now_s()).words == "no driver"
         clock.advance(1.0)
     gaps = [b - a for a, b in itertools.pairwise(attempts)]
     assert gaps == [1, 2, 4, 8, 16, 32, 60, 60, 60]
@@ -82,8 +80,8 @@ def test_a_bug_in_a_source_is_an_answer_too() -> None:
     def broken(_now_s: float) -> Sequence[Reading]:
         raise KeyError("uuid")
 
-    reader = InlineReader("fake", lambda: FakeSource(broken), VirtualClock())
-    assert reader.read(0.0, 1.0).words == "KeyError: 'uuid'"
+    reader = Lifecycle(lambda: FakeSource(broken), VirtualClock())
+    assert reader.read(0.0).words == "KeyError: 'uuid'"
 
 
 def patiently() -> Iterator[int]:

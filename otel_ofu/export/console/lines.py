@@ -32,6 +32,10 @@ class Lines:
                 self._write(f"         {reason}")
             self._reasons = reasons
 
+    def tell(self, text: str) -> None:
+        """Writes a line of its own."""
+        self._write(text)
+
     def close(self) -> None:
         self._out.flush()
 

@@ -29,12 +29,17 @@ class Table:
 
         self._title = title
         self._footer = footer
+        self._note = ""
         self._live: Any = Live(console=console, auto_refresh=False, vertical_overflow="visible")
         self._live.start()
 
     def export(self, observations: Sequence[Observation]) -> None:
         if any(o.entity.kind == "gpu" for o in observations):
             self._live.update(self._drawn(observations), refresh=True)
+
+    def tell(self, text: str) -> None:
+        """Stands under the table until something else is told."""
+        self._note = text
 
     def close(self) -> None:
         """Leaves the last table on the screen."""
@@ -51,6 +56,7 @@ class Table:
         return Group(
             Text(f"{self._title}  {at}", style="bold"),
             _grid(drawn[:MAX_ROWS]),
+            *([Text(self._note)] if self._note else []),
             *(Text(line, style="dim") for line in [*more, *below, self._footer]),
         )
 

@@ -1,0 +1,119 @@
+"""Writes the pages that are made from code and catalogues; a test holds them equal.
+
+`python docs/generate.py` writes; `pages()` gives path -> text.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from otel_ofu.catalog.registry import AttributeDef, Metric, Registry, load_registry
+from otel_ofu.catalog.vendors import load_vendors
+from otel_ofu.resources import shipped
+
+ROOT = Path(__file__).resolve().parent.parent
+KINDS = {
+    "gauge": "gauge",
+    "counter": "monotonic sum, cumulative",
+    "updown": "sum, cumulative",
+    "histogram": "histogram",
+}
+
+
+def pages() -> dict[Path, str]:
+    registry = load_registry()
+    return {
+        ROOT / "docs" / "metrics.md": _page(_metrics(registry)),
+        ROOT / "docs" / "config.md": _page(_config()),
+        ROOT / "docs" / "exporters.md": _page(_exporters()),
+    }
+
+
+def _page(lines: Iterator[str]) -> str:
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _metrics(registry: Registry) -> Iterator[str]:
+    yield "# Metrics and attributes"
+    yield ""
+    yield "Generated from `otel_ofu/catalog/registry.yaml` by `make docs`; do not edit."
+    yield ""
+    yield "*Key* is the short name that rules and recordings use. `DCGM` is the field id, `GPM`"
+    yield "the NVML GPM metric id. All metrics are in development: a major version may rename them."
+    for entity, title in (("gpu", "GPU"), ("agent", "The agent itself")):
+        yield ""
+        yield f"## {title}"
+        yield from _metric_groups(registry, entity)
+    yield ""
+    yield "## Attributes"
+    yield ""
+    yield "| attribute | type | on | values | meaning |"
+    yield "|---|---|---|---|---|"
+    for name, attribute in sorted(registry.attributes.items()):
+        yield _attribute_row(name, attribute)
+
+
+def _metric_groups(registry: Registry, entity: str) -> Iterator[str]:
+    groups: dict[str, list[tuple[str, Metric]]] = defaultdict(list)
+    for key, metric in registry.metrics.items():
+        if metric.entity == entity:
+            groups[metric.name].append((key, metric))
+    for name, members in groups.items():
+        first = members[0][1]
+        yield ""
+        yield f"### `{name}`"
+        yield ""
+        yield f"{first.brief} ({KINDS[first.kind]}, unit `{first.unit}`)"
+        yield ""
+        yield "| key | point attributes | DCGM | GPM |"
+        yield "|---|---|---|---|"
+        for key, metric in members:
+            yield _metric_row(key, metric)
+
+
+def _metric_row(key: str, metric: Metric) -> str:
+    fixed = [f"`{name}={value}`" for name, value in metric.attributes.items()]
+    free = [f"`{name}`" for name in [*metric.labels, *metric.points_with]]
+    labels = "".join(f":{name.rpartition('.')[2]}" for name in metric.labels)
+    dcgm = str(metric.dcgm.id) if metric.dcgm else ""
+    gpm = str(metric.gpm.id) if metric.gpm else ""
+    return f"| `{key}{labels}` | {', '.join(fixed + free)} | {dcgm} | {gpm} |"
+
+
+def _attribute_row(name: str, attribute: AttributeDef) -> str:
+    values = ", ".join(f"`{value}`" for value in attribute.values)
+    return f"| `{name}` | {attribute.type} | {attribute.where} | {values} | {attribute.brief} |"
+
+
+def _config() -> Iterator[str]:
+    yield "# Configuration"
+    yield ""
+    yield "Generated from `config/otel-ofu.yaml` by `make docs`; do not edit. Every key is here,"
+    yield "at its default. `otel-ofu run --check -c FILE` tells each mistake with line and column."
+    yield ""
+    yield "```yaml"
+    yield (shipped("config") / "otel-ofu.yaml").read_text("utf-8").rstrip()
+    yield "```"
+
+
+def _exporters() -> Iterator[str]:
+    yield "# Exporters that can be scraped"
+    yield ""
+    yield "Generated from `otel_ofu/catalog/vendors.yaml` by `make docs`; do not edit."
+    yield ""
+    yield "| exporter | what OFU means there |"
+    yield "|---|---|"
+    for profile in load_vendors().profiles:
+        yield f"| {profile.title} | {profile.ofu} |"
+
+
+def main() -> None:
+    for path, text in pages().items():
+        path.write_text(text, "utf-8")
+        print(path.relative_to(ROOT))  # noqa: T201 - a script tells what it wrote
+
+
+if __name__ == "__main__":
+    main()

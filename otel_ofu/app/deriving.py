@@ -1,0 +1,50 @@
+"""The config put into what `derive` needs.
+
+Enters: the config. Leaves: a `Deriver`, or a ConfigError with the places of the mistakes.
+"""
+
+from __future__ import annotations
+
+from otel_ofu.catalog.skus import InvalidSkus, Skus, load_skus
+from otel_ofu.config import Gpu, parse_clock
+from otel_ofu.derive import Deriver, Settings
+from otel_ofu.derive.settings import ReferencePolicy
+from otel_ofu.errors import ConfigError
+from otel_ofu.yamlfile import read_yaml
+
+
+def deriver(gpu: Gpu, host: str) -> Deriver:
+    """Ready for the sampler. Raises ConfigError for a bad SKU file."""
+    return Deriver(
+        Settings(
+            skus=skus(gpu.skus_file),
+            reference_clock=reference_policy(gpu.reference_clock),
+            precision=gpu.precision,
+            host_name=host,
+            serial_numbers=gpu.serial_numbers,
+        )
+    )
+
+
+def reference_policy(text: str) -> ReferencePolicy:
+    """`sku_table`, `device_max`, or a clock such as `1830MHz` in Hz."""
+    if text == "sku_table":
+        return "sku_table"
+    return "device_max" if text == "device_max" else parse_clock(text)
+
+
+def skus(path: str) -> Skus:
+    """The built-in models, and those of the user's file."""
+    if not path:
+        return load_skus()
+    file = read_yaml(path)
+    try:
+        return load_skus().extended(file.tree)
+    except InvalidSkus as error:
+        problems = [
+            file.key_problem(steps, message)
+            if message.startswith("unknown key")
+            else file.problem(steps, message)
+            for steps, message in error.faults
+        ]
+        raise ConfigError(problems) from error

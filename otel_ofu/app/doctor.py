@@ -1,0 +1,162 @@
+"""What works on this machine, what does not, and what to do about it.
+
+Enters: the config and the environment. Leaves: a `Report` for people; nothing is changed and
+nothing is sent but an empty request to each OTLP endpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from otel_ofu.app.deriving import deriver
+from otel_ofu.app.exporters import otlp_targets
+from otel_ofu.app.sources import AUTO, Candidate, Look, factory, look_at
+from otel_ofu.app.state import state_dir
+from otel_ofu.clock import Clock
+from otel_ofu.config import Config
+from otel_ofu.errors import OtelOfuError, SourceError
+from otel_ofu.export.otlp import check
+from otel_ofu.model import Observation
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at. `remedy` is what to do, empty when all is well."""
+
+    subject: str
+    good: bool
+    words: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuReport:
+    """One GPU: which sources can read it, the clock that OFU is measured against, and OFU's gap."""
+
+    name: str
+    sources: Sequence[Finding]
+    reference: str
+    ofu: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """`able` is whether the agent could run."""
+
+    able: bool
+    sources: Sequence[Finding]
+    gpus: Sequence[GpuReport]
+    others: Sequence[Finding]
+
+
+def examine(config: Config, environ: Mapping[str, str], clock: Clock) -> Report:
+    """Looks at every source, every GPU, and every endpoint."""
+    gpu = config.receivers.gpu
+    names = AUTO if gpu.source == "auto" else (gpu.source,)
+    looks = [look_at(name, gpu, clock) for name in names]
+    chosen = next((look.candidate for look in looks if look.candidate.usable), None)
+    others = [*_endpoints(config, environ), _state(config, environ)]
+    return Report(
+        able=chosen is not None and all(f.good for f in others if f.subject == "state"),
+        sources=[_source(look.candidate, chosen) for look in looks],
+        gpus=_gpus(config, clock, chosen, looks),
+        others=others,
+    )
+
+
+def _source(candidate: Candidate, chosen: Candidate | None) -> Finding:
+    words = candidate.words
+    if candidate.usable and candidate is not chosen:
+        words += f"; not used, because {chosen.name if chosen else 'another'} comes first"
+    elif candidate is chosen:
+        words += "; this one is used"
+    return Finding(candidate.name, candidate.usable, words, candidate.remedy)
+
+
+def _gpus(
+    config: Config, clock: Clock, chosen: Candidate | None, looks: Sequence[Look]
+) -> list[GpuReport]:
+    if chosen is None:
+        return []
+    try:
+        observations = _two_rounds(config, clock, chosen.name)
+    except SourceError as error:
+        return [GpuReport(chosen.name, [], "", str(error))]
+    return [_gpu(observation, looks) for observation in observations]
+
+
+def _two_rounds(config: Config, clock: Clock, name: str) -> Sequence[Observation]:
+    """Reads twice, as long apart as a window needs, and derives."""
+    from threading import Event  # noqa: PLC0415 - one pause
+
+    gpu = config.receivers.gpu
+    source, derived = factory(name, gpu, clock)(), deriver(gpu, "")
+    try:
+        source.read(clock.now_s())
+        Event().wait(min(1.0, float(gpu.interval)))
+        readings = source.read(clock.now_s())
+    finally:
+        source.close()
+    by_uuid = {reading.device.uuid: reading for reading in readings}
+    return [derived.derive(reading, by_uuid.get(reading.device.parent)) for reading in readings]
+
+
+def _gpu(observation: Observation, looks: Sequence[Look]) -> GpuReport:
+    attributes = observation.entity.attributes
+    uuid = str(attributes.get("hw.id", ""))
+    sources = [
+        Finding(look.candidate.name, *look.gpus.get(uuid, (False, look.absent))) for look in looks
+    ]
+    return GpuReport(
+        name=f"{attributes.get('hw.model') or 'unknown model'}  {uuid}",
+        sources=sources,
+        reference=_reference(observation),
+        ofu=_ofu(observation),
+    )
+
+
+def _reference(observation: Observation) -> str:
+    attributes = observation.entity.attributes
+    clock = attributes.get("ofu.reference_clock")
+    if not isinstance(clock, float | int):
+        gap = observation.gaps.get("reference_clock")
+        return f"no reference clock: {gap.detail if gap else 'unknown'}"
+    source, sku = attributes.get("ofu.reference_clock.source"), attributes.get("ofu.gpu.sku")
+    note = "; unknown model, so OFU is against the device's own maximum" if sku == "unknown" else ""
+    return f"reference clock {clock / 1e6:.0f} MHz from {source} (SKU {sku}){note}"
+
+
+def _ofu(observation: Observation) -> str:
+    if "ofu" in observation.values:
+        return f"OFU {100 * observation.values['ofu']:.1f}% just now"
+    gap = observation.gaps.get("ofu")
+    return f"OFU has no value: {gap.reason.value} {gap.detail}" if gap else "OFU has no value"
+
+
+def _endpoints(config: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
+    targets = otlp_targets(config, environ)
+    if not targets:
+        remedy = "set OTEL_EXPORTER_OTLP_ENDPOINT or exporters.otlp_http.endpoint"
+        yield Finding("OTLP", good=True, words="no endpoint is configured", remedy=remedy)
+    for target in targets:
+        for signal, settings in target.signals.items():
+            answer = check(settings, signal)
+            words = f"{answer.place} answers in {1000 * answer.elapsed_s:.0f} ms ({signal})"
+            if answer.problem:
+                words = f"{answer.place} ({signal}): {answer.problem}"
+            remedy = (
+                "is the Collector running, and is the protocol right?" if answer.problem else ""
+            )
+            yield Finding("OTLP", not answer.problem, words, remedy)
+
+
+def _state(config: Config, environ: Mapping[str, str]) -> Finding:
+    try:
+        folder = state_dir(config.state_dir, environ)
+    except OtelOfuError as error:
+        return Finding("state", good=False, words=str(error))
+    return Finding("state", good=True, words=f"{folder} can be written")
+
+
+Examine = Callable[[Config, Mapping[str, str], Clock], Report]

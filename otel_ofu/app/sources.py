@@ -1,0 +1,220 @@
+"""Which source reads the GPUs, and why the others do not.
+
+Enters: the config. Leaves: a `Chosen` with a factory, or SourceUnavailable that says for each
+candidate what is missing. One owner per GPU: exactly one source is chosen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from otel_ofu.catalog.registry import load_registry
+from otel_ofu.clock import Clock
+from otel_ofu.config import Gpu
+from otel_ofu.errors import SourceError, SourceUnavailable
+from otel_ofu.sampler.reader import Factory
+from otel_ofu.sources import Source
+from otel_ofu.sources.dcgm.settings import DcgmSettings
+from otel_ofu.sources.nvml import NvmlSource
+from otel_ofu.sources.scrape import ScrapeSource, endpoint_at
+
+AUTO = ("dcgm", "nvml", "scrape")
+"""The order of `source: auto`: what data centres run, then the driver, then an exporter."""
+PROBE_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One source that was looked at. `devices` is how many GPUs it can read."""
+
+    name: str
+    usable: bool
+    words: str
+    remedy: str = ""
+    devices: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A candidate, and for each GPU that it knows (by UUID) whether and how it can read it.
+
+    `absent` is what to say of a GPU that it does not know.
+    """
+
+    candidate: Candidate
+    gpus: Mapping[str, tuple[bool, str]] = field(default_factory=dict)
+
+    @property
+    def absent(self) -> str:
+        return "does not see this GPU" if self.candidate.usable else self.candidate.words
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The source that reads, and all that were looked at before it."""
+
+    name: str
+    factory: Factory
+    candidates: Sequence[Candidate]
+
+    @property
+    def words(self) -> str:
+        return self.candidates[-1].words if self.candidates else self.name
+
+
+def factory(name: str, gpu: Gpu, clock: Clock) -> Factory:
+    """What builds the source `name`; nothing is opened yet."""
+    makers: Mapping[str, Callable[[], Source]] = {
+        "dcgm": lambda: _dcgm(gpu, clock),
+        "nvml": lambda: _nvml(gpu, clock),
+        "scrape": lambda: _scrape(gpu, clock),
+        "demo": lambda: _demo(gpu, clock),
+    }
+    return makers[name]
+
+
+def choose(gpu: Gpu, clock: Clock) -> Chosen:
+    """The source that the config asks for, or with `auto` the first that works here.
+
+    Raises SourceUnavailable with the reasons of all when none does.
+    """
+    names = AUTO if gpu.source == "auto" else (gpu.source,)
+    candidates: list[Candidate] = []
+    for name in names:
+        candidates.append(look_at(name, gpu, clock).candidate)
+        if candidates[-1].usable:
+            return Chosen(name, factory(name, gpu, clock), candidates)
+    raise _none(candidates)
+
+
+def _none(candidates: Sequence[Candidate]) -> SourceUnavailable:
+    if len(candidates) == 1:
+        only = candidates[0]
+        return SourceUnavailable(f"{only.name}: {only.words}", only.remedy)
+    tried = "".join(f"\n  {c.name:7} {c.words}" for c in candidates)
+    return SourceUnavailable(
+        f"no source of GPU counters works here:{tried}",
+        "`otel-ofu doctor` tells what to do about each; `otel-ofu demo` needs no GPU",
+    )
+
+
+def look_at(name: str, gpu: Gpu, clock: Clock) -> Look:
+    """Whether a source works here, tried for real and closed again."""
+    try:
+        return _LOOKS[name](gpu, clock)
+    except SourceUnavailable as error:
+        return Look(Candidate(name, usable=False, words=str(error), remedy=error.remedy))
+    except SourceError as error:
+        return Look(Candidate(name, usable=False, words=str(error)))
+
+
+def _look_at_demo(gpu: Gpu, _clock: Clock) -> Look:
+    words = f"simulated node, scenario {gpu.demo.scenario}"
+    return Look(Candidate("demo", usable=True, words=words, devices=gpu.demo.gpus))
+
+
+def _look_at_nvml(gpu: Gpu, clock: Clock) -> Look:
+    source = _nvml(gpu, clock)
+    try:
+        found = source.describe()
+    finally:
+        source.close()
+    gpm = sum(each.has_gpm for each in found)
+    words = f"{len(found)} GPUs through NVML, {gpm} of them with GPM counters"
+    gpus = {
+        device.uuid: (each.has_gpm, each.gpm_problem or "GPM counters, so OFU")
+        for each in found
+        for device in (each.device, *each.instances)
+    }
+    return Look(Candidate("nvml", usable=bool(found), words=words, devices=len(found)), gpus)
+
+
+def _look_at_scrape(gpu: Gpu, clock: Clock) -> Look:
+    source = _scrape(gpu, clock)
+    try:
+        source.read(clock.now_s())
+        reports = [device for each in source.describe() for device in each.devices]
+    finally:
+        source.close()
+    places = ", ".join(endpoint.url for endpoint in gpu.scrape.endpoints)
+    words = f"{len(reports)} GPUs at {places}"
+    gpus = {
+        report.device.uuid: (not report.missing, "; ".join(report.missing.values()) or "has OFU")
+        for report in reports
+    }
+    return Look(Candidate("scrape", bool(reports), words, devices=len(reports)), gpus)
+
+
+def _look_at_dcgm(gpu: Gpu, _clock: Clock) -> Look:
+    from otel_ofu.sources.dcgm.probe import probe  # noqa: PLC0415 - only where it is asked for
+
+    found = probe(_dcgm_settings(gpu), PROBE_S)
+    if not found.reachable:
+        first = found.problems[0] if found.problems else None
+        words = first.message if first else f"no host engine answers at {found.address}"
+        return Look(
+            Candidate("dcgm", usable=False, words=words, remedy=first.remedy if first else "")
+        )
+    words = f"host engine {found.engine_version} at {found.address}"
+    gpus = {
+        each.uuid: (each.ok, each.reason or f"profiling through {each.backend}")
+        for each in found.profiling
+    }
+    return Look(Candidate("dcgm", usable=True, words=words, devices=len(found.profiling)), gpus)
+
+
+_LOOKS: Mapping[str, Callable[[Gpu, Clock], Look]] = {
+    "dcgm": _look_at_dcgm,
+    "nvml": _look_at_nvml,
+    "scrape": _look_at_scrape,
+    "demo": _look_at_demo,
+}
+
+
+def _dcgm_settings(gpu: Gpu) -> DcgmSettings:
+    return msgspec.convert(msgspec.to_builtins(gpu.dcgm), DcgmSettings)
+
+
+def _dcgm(gpu: Gpu, clock: Clock) -> Source:
+    from otel_ofu.sources.dcgm.source import DcgmSource  # noqa: PLC0415 - only where it is used
+
+    return DcgmSource(
+        _dcgm_settings(gpu), registry=load_registry(), clock=clock, interval_s=gpu.interval
+    )
+
+
+def _nvml(gpu: Gpu, clock: Clock) -> NvmlSource:
+    return NvmlSource(gpu.nvml.library, clock=clock)
+
+
+def _scrape(gpu: Gpu, clock: Clock) -> ScrapeSource:
+    endpoints = [
+        endpoint_at(
+            each.url,
+            timeout_s=gpu.scrape.timeout,
+            limit_bytes=gpu.scrape.max_body,
+            bearer_token_file=each.bearer_token_file,
+            username=each.username,
+            password_file=each.password_file,
+            ca_file=each.ca_file,
+        )
+        for each in gpu.scrape.endpoints
+    ]
+    return ScrapeSource(endpoints, registry=load_registry(), clock=clock, interval_s=gpu.interval)
+
+
+def _demo(gpu: Gpu, clock: Clock) -> Source:
+    from otel_ofu.sources.demo import DemoSource  # noqa: PLC0415 - NumPy, only where it is used
+
+    start_s = math.floor(clock.now_s() / gpu.interval) * gpu.interval - gpu.interval
+    return DemoSource(
+        gpu.demo.scenario,
+        seed=gpu.demo.seed,
+        gpus=gpu.demo.gpus,
+        start_s=start_s,
+        interval_s=gpu.interval,
+    )

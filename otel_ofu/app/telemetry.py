@@ -1,0 +1,203 @@
+"""All exporters behind one `export`: encoded once, queued for each, shown, served, written.
+
+Enters: the observations of a round. Leaves: nothing; a trouble of one exporter never touches
+another, and everything that is lost is counted.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from otel_ofu import __version__
+from otel_ofu.app.exporters import OtlpTarget, listen, otlp_targets
+from otel_ofu.catalog.registry import Registry, load_registry
+from otel_ofu.clock import Clock
+from otel_ofu.config import Config
+from otel_ofu.errors import ConfigError, Problem
+from otel_ofu.export.agent import AgentMetrics, agent_id
+from otel_ofu.export.body import Body
+from otel_ofu.export.environment import header_list
+from otel_ofu.export.file import FileExporter, FileOptions
+from otel_ofu.export.metrics import EncoderOptions, MetricEncoder
+from otel_ofu.export.otlp import transport_for
+from otel_ofu.export.outbox import Outbox
+from otel_ofu.export.outcome import Transport
+from otel_ofu.export.parcel import Limits
+from otel_ofu.export.prometheus import Page, PageOptions
+from otel_ofu.export.prometheus_server import PrometheusServer
+from otel_ofu.export.sender import Sender
+from otel_ofu.model import Attribute, Observation
+
+log = logging.getLogger(__name__)
+
+
+class Screen(Protocol):
+    """Something that shows observations to a person (otel_ofu.export.console)."""
+
+    def export(self, observations: Sequence[Observation]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What all exporters stand on. `state_dir` None keeps everything in memory."""
+
+    config: Config
+    environ: Mapping[str, str]
+    clock: Clock
+    state_dir: Path | None
+    host: str
+
+
+@dataclass(slots=True)
+class _Parts:
+    senders: dict[str, Sender] = field(default_factory=dict)
+    file: FileExporter | None = None
+    page: Page | None = None
+    server: PrometheusServer | None = None
+    screens: list[Screen] = field(default_factory=list)
+
+
+class Telemetry:
+    """Built whole or not at all: ConfigError names what is wrong with which exporter."""
+
+    def __init__(self, ground: Ground, screens: Sequence[Screen] = ()) -> None:
+        self._ground = ground
+        self.targets = otlp_targets(ground.config, ground.environ)
+        registry, common = load_registry(), common_attributes(ground)
+        self.meter = AgentMetrics(registry, common, agent_id(ground.state_dir, ground.host))
+        self._encoder = MetricEncoder(
+            registry, common, EncoderOptions(ground.clock.now_s(), __version__)
+        )
+        self._outbox = self._open_outbox()
+        self._parts = _Parts(screens=list(screens))
+        self._parts.senders = {target.name: self._sender(target) for target in self.targets}
+        self._open_file()
+        self._open_page(registry, common)
+        self._told: set[str] = set()
+
+    @property
+    def places(self) -> list[str]:
+        """Where telemetry goes, for people."""
+        parts = self._parts
+        served = [f"http://{parts.server.host}:{parts.server.port}/metrics"] if parts.server else []
+        path = self._ground.config.exporters.file.path
+        return [*(target.place for target in self.targets), *served, *([path] if path else [])]
+
+    def start(self) -> None:
+        for sender in self._parts.senders.values():
+            sender.start()
+        if self._parts.server:
+            self._parts.server.start()
+
+    def export(self, observations: Sequence[Observation]) -> None:
+        """One round to everybody. Called from one thread."""
+        if self._parts.page:
+            self._parts.page.update(observations)
+        if self._parts.senders or self._parts.file:
+            self._send(self._encoder.encode(observations))
+        for screen in self._parts.screens:
+            self._show(screen, observations)
+
+    def export_own(self) -> None:
+        """The agent's own metrics."""
+        stats = {name: queue.stats() for name, queue in self._outbox.queues.items()}
+        body = self.meter.collect(stats)
+        if body is not None:
+            self._send([body])
+
+    def close(self, deadline_s: float) -> None:
+        """Ends all series, sends what it can within the deadline, keeps the rest on disk."""
+        for screen in self._parts.screens:
+            screen.close()
+        if self._parts.senders or self._parts.file:
+            self._send(self._encoder.encode(()))
+            self.export_own()
+        self._drain(deadline_s)
+        if self._parts.server:
+            self._parts.server.close()
+        if self._parts.file:
+            self._parts.file.close()
+        self.meter.close()
+        self._outbox.close()
+
+    def _drain(self, deadline_s: float) -> None:
+        end_s = self._ground.clock.monotonic_s() + deadline_s
+        for name, sender in self._parts.senders.items():
+            left = sender.shutdown(max(0.0, end_s - self._ground.clock.monotonic_s()))
+            if left:
+                kept = "kept for the next start" if self._ground.state_dir else "lost"
+                log.warning("%s: %d requests not sent: %s", name, left, kept)
+
+    def _send(self, bodies: Sequence[Body]) -> None:
+        for name, queue in self._outbox.queues.items():
+            if name in self._parts.senders:
+                for body in bodies:
+                    queue.put(body)
+        if self._parts.file:
+            self._parts.file.export(bodies)
+
+    def _show(self, screen: Screen, observations: Sequence[Observation]) -> None:
+        try:
+            screen.export(observations)
+        except OSError as error:  # a terminal that went away
+            words = f"terminal: {error.strerror}; nothing more is shown"
+            self._parts.screens.remove(screen)
+            log.warning(words)
+
+    def _open_outbox(self) -> Outbox:
+        outbox = self._ground.config.outbox
+        limits = {t.name: Limits(outbox.max_size, outbox.max_age) for t in self.targets}
+        folder = self._ground.state_dir
+        path = folder / "outbox.sqlite" if folder and limits else None
+        return Outbox(path, limits, self._ground.clock, self.meter.exported)
+
+    def _sender(self, target: OtlpTarget) -> Sender:
+        transports: dict[str, Transport] = {
+            signal: transport_for(settings) for signal, settings in target.signals.items()
+        }
+        queue = self._outbox.queues[target.name]
+        return Sender(queue, transports, self._ground.clock, observe=self.meter.exported)
+
+    def _open_file(self) -> None:
+        written = self._ground.config.exporters.file
+        if written.path:
+            options = FileOptions(Path(written.path), written.max_size, written.backups)
+            try:
+                self._parts.file = FileExporter(options, observe=self.meter.exported)
+            except ValueError as error:
+                raise ConfigError([Problem("exporters.file.path", 0, 0, str(error))]) from error
+
+    def _open_page(self, registry: Registry, common: Mapping[str, Attribute]) -> None:
+        config, clock = self._ground.config, self._ground.clock
+        if config.exporters.prometheus.listen:
+            page = Page(registry, common, PageOptions(config.receivers.gpu.interval))
+            try:
+                self._parts.server = PrometheusServer(
+                    lambda: page.text(clock.now_s()), listen(config.exporters.prometheus)
+                )
+            except ValueError as error:
+                place = "exporters.prometheus.listen"
+                raise ConfigError([Problem(place, 0, 0, str(error))]) from error
+            self._parts.page = page
+
+
+def common_attributes(ground: Ground) -> dict[str, Attribute]:
+    """What the resource of everything that is sent has in common."""
+    try:
+        given = header_list(ground.environ.get("OTEL_RESOURCE_ATTRIBUTES", ""))
+    except ValueError as error:
+        problem = Problem("environment", 0, 0, f"OTEL_RESOURCE_ATTRIBUTES: {error}")
+        raise ConfigError([problem]) from error
+    return {
+        **given,
+        **ground.config.resource,
+        "service.name": "otel-ofu",
+        "service.version": __version__,
+        "host.name": ground.host,
+    }

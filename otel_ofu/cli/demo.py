@@ -1,0 +1,143 @@
+"""`otel-ofu demo`: a simulated node, for a machine without a GPU.
+
+Enters: a scenario and a speed. Leaves: its numbers through the same code as real ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+from collections.abc import Sequence
+from itertools import takewhile
+
+from msgspec.structs import replace
+
+from otel_ofu.app.agent import stop_signals
+from otel_ofu.app.deriving import deriver
+from otel_ofu.app.replay import Replay, demo_instants
+from otel_ofu.app.telemetry import Ground, Telemetry
+from otel_ofu.cli import options
+from otel_ofu.clock import SystemClock
+from otel_ofu.config import Config
+from otel_ofu.errors import ConfigError, Problem
+from otel_ofu.export.console import Lines, Table
+from otel_ofu.model import Observation
+from otel_ofu.sources.demo import DemoSource, load_library
+
+Told = Lines | Table
+
+HOST = "demo-node"
+MOST_GPUS = 10_000
+
+
+def add(verbs: options.Verbs) -> None:
+    parser = verbs.add_parser(
+        "demo",
+        help="a simulated node of 8 GPUs with scripted troubles",
+        description="Shows a simulated node under a training job. Its physics is modelled, and its "
+        "counters go through the same code as those of real GPUs.",
+    )
+    options.add_config(parser)
+    parser.add_argument("--scenario", metavar="NAME", help="what happens; --list tells the names")
+    parser.add_argument("--list", action="store_true", help="list the scenarios and stop")
+    parser.add_argument(
+        "--speed",
+        type=options.speed,
+        default=60.0,
+        metavar="N",
+        help="seconds of the demo per second (default 60; 0: as fast as possible)",
+    )
+    parser.add_argument(
+        "--seed", type=int, metavar="N", help="the same seed gives the same numbers"
+    )
+    parser.add_argument("--gpus", type=int, metavar="N", help="how many GPUs (default 8)")
+    parser.add_argument(
+        "--for",
+        dest="limit_s",
+        type=options.duration,
+        metavar="TIME",
+        help="stop after this much of the demo's time, e.g. 60s or 30m",
+    )
+    parser.set_defaults(verb=run)
+
+
+class Story:
+    """Tells on the screens what truly happens on the simulated node, when it changes."""
+
+    def __init__(self, source: DemoSource, screens: Sequence[Told]) -> None:
+        self._source = source
+        self._screens = screens
+        self._told = ""
+
+    def export(self, observations: Sequence[Observation]) -> None:
+        if not observations:
+            return
+        facts = self._source.facts_at(observations[0].window.end_s)
+        text = "; ".join(fact.title for fact in facts) or "a healthy training job"
+        if text != self._told:
+            for screen in self._screens:
+                screen.tell(f"what happens: {text}")
+            self._told = text
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.list:
+        return _list()
+    config = options.config_of(arguments)
+    options.logging_to_stderr(config.agent.log_level)
+    return run_demo(
+        _with_arguments(config, arguments), speed=arguments.speed, limit_s=arguments.limit_s
+    )
+
+
+def _list() -> int:
+    library = load_library()
+    for name, scenario in library.scenarios.items():
+        troubles = dict.fromkeys(spell.trouble for spell in scenario.spells)
+        titles = "; ".join(library.troubles[trouble].title for trouble in troubles)
+        print(f"{name:16} {titles or 'nothing is wrong'}")
+    return 0
+
+
+def _with_arguments(config: Config, arguments: argparse.Namespace) -> Config:
+    given = {
+        key: getattr(arguments, key)
+        for key in ("scenario", "seed", "gpus")
+        if getattr(arguments, key) is not None
+    }
+    gpu = config.receivers.gpu
+    gpu = replace(gpu, demo=replace(gpu.demo, **given))
+    if not 1 <= gpu.demo.gpus <= MOST_GPUS:
+        raise ConfigError([Problem("--gpus", 0, 0, f"from 1 to {MOST_GPUS}")])
+    return replace(config, receivers=replace(config.receivers, gpu=gpu))
+
+
+def run_demo(config: Config, *, speed: float, limit_s: float | None) -> int:
+    """Plays the scenario of the config, from now on, until a signal or `limit_s` is over."""
+    gpu, clock = config.receivers.gpu, SystemClock()
+    interval_s = float(gpu.interval)
+    start_s = math.floor(clock.now_s() / interval_s) * interval_s
+    demo = gpu.demo
+    source = DemoSource(
+        demo.scenario, seed=demo.seed, gpus=demo.gpus, start_s=start_s, interval_s=interval_s
+    )
+    title = f"otel-ofu demo: simulated node, scenario {demo.scenario}, {speed:g} x real time"
+    ground = Ground(config, os.environ, clock, None, HOST)
+    screens = options.screen(config.exporters.console.mode, title)
+    print(title, flush=True)
+    telemetry = Telemetry(ground, [Story(source, screens), *screens])
+    telemetry.start()
+    instants = demo_instants(start_s, interval_s)
+    if limit_s is not None:
+        instants = takewhile(lambda now_s: now_s <= start_s + limit_s + 1e-6, instants)
+    with stop_signals() as stopped:
+        try:
+            replay = Replay(source, deriver(gpu, HOST), telemetry.export, telemetry.meter)
+            replay.play(instants, speed, stopped)
+        finally:
+            telemetry.close(float(config.agent.shutdown_deadline))
+    return 0

@@ -1,0 +1,66 @@
+"""`otel-ofu doctor`: what works here, what does not, what to do about it.
+
+Enters: a config. Leaves: a report; exit status 1 if the agent could not run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator
+
+from otel_ofu import __version__
+from otel_ofu.app.doctor import Finding, GpuReport, Report, examine
+from otel_ofu.cli import options
+from otel_ofu.clock import SystemClock
+
+
+def add(verbs: options.Verbs) -> None:
+    parser = verbs.add_parser(
+        "doctor",
+        help="what works on this machine, and what to do about the rest",
+        description="Looks at every source of counters, every GPU and every endpoint, changes "
+        "nothing, and ends with 1 if the agent could not run.",
+    )
+    options.add_config(parser)
+    parser.set_defaults(verb=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    config = options.config_of(arguments)
+    report = examine(config, os.environ, SystemClock())
+    print(f"otel-ofu {__version__}, config: {arguments.config or 'defaults'}")
+    for line in lines(report):
+        print(line)
+    return 0 if report.able else 1
+
+
+def lines(report: Report) -> Iterator[str]:
+    """The report as text."""
+    yield "\nSources"
+    for finding in report.sources:
+        yield from _finding(finding)
+    if report.gpus:
+        yield "\nGPUs"
+    for gpu in report.gpus:
+        yield from _gpu(gpu)
+    yield "\nElse"
+    for finding in report.others:
+        yield from _finding(finding)
+    able = "the agent can run" if report.able else "the agent cannot run here: see the arrows above"
+    yield f"\n{able}"
+
+
+def _gpu(gpu: GpuReport) -> Iterator[str]:
+    yield f"  {gpu.name}"
+    for text in (gpu.reference, gpu.ofu):
+        if text:
+            yield f"      {text}"
+    for finding in gpu.sources:
+        yield f"      {'+' if finding.good else '-'} {finding.subject}: {finding.words}"
+
+
+def _finding(finding: Finding) -> Iterator[str]:
+    yield f"  {'+' if finding.good else '-'} {finding.subject:8} {finding.words}"
+    if finding.remedy:
+        yield f"             -> {finding.remedy}"

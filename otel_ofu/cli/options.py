@@ -1,0 +1,84 @@
+"""Words that several verbs share, and what they mean.
+
+Enters: parsed arguments. Leaves: a config, a host name, a screen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import re
+import socket
+import sys
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+from otel_ofu.config import Config, load_config, parse_duration
+from otel_ofu.errors import ConfigError, Problem
+from otel_ofu.export.console import Lines, Table
+
+Verbs = Any  # argparse._SubParsersAction, which has no public name
+
+
+def add_config(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-c", "--config", metavar="FILE", help="configuration; without it the defaults hold"
+    )
+
+
+def config_of(arguments: argparse.Namespace) -> Config:
+    """The config that was named, or the defaults. ConfigError with all mistakes."""
+    return load_config(arguments.config) if arguments.config else Config()
+
+
+def duration(text: str) -> float:
+    """An argparse type: `60s`, `5m`."""
+    try:
+        seconds = parse_duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    if seconds <= 0:
+        raise argparse.ArgumentTypeError("must be longer than nothing")
+    return float(seconds)
+
+
+def speed(text: str) -> float:
+    """An argparse type: a positive number, or 0 for as fast as possible."""
+    if not re.fullmatch(r"\d{1,6}(\.\d{1,3})?", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 999999")
+    return float(text)
+
+
+def host_name() -> str:
+    return socket.gethostname()
+
+
+def screen(
+    mode: str, title: str, *, sends: bool = False, out: TextIO | None = None
+) -> list[Lines | Table]:
+    """What the config calls console.mode; `auto` looks at what the output is."""
+    out = out or sys.stdout
+    if mode == "auto":
+        mode = "table" if out.isatty() else ("off" if sends else "lines")
+    if mode == "off":
+        return []
+    if mode == "lines":
+        return [Lines(out)]
+    from rich.console import Console  # noqa: PLC0415 - only a terminal needs it
+
+    return [Table(Console(file=out), title=title)]
+
+
+def logging_to_stderr(level: str) -> None:
+    """One line a message, time first."""
+    logging.basicConfig(
+        level=level.upper(), format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr
+    )
+
+
+def refuse_both(first: str, second: str, given: Sequence[bool]) -> None:
+    """ConfigError when both were given."""
+    if all(given):
+        raise ConfigError(
+            [Problem("command line", 0, 0, f"{first} and {second} exclude each other")]
+        )

@@ -1,0 +1,87 @@
+"""`otel-ofu record`: what the source says, into a file that can be replayed.
+
+Enters: a source. Leaves: a recording, line by line, until a signal comes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from otel_ofu import __version__
+from otel_ofu.app.agent import Agent, run_until_stopped
+from otel_ofu.app.sources import choose
+from otel_ofu.app.telemetry import Ground, Telemetry
+from otel_ofu.cli import options
+from otel_ofu.clock import SystemClock
+from otel_ofu.config import Config
+from otel_ofu.model import Reading
+from otel_ofu.sampler.reader import Factory
+from otel_ofu.sources import Source
+from otel_ofu.sources.recording import Header, RecordingWriter
+
+
+class Recorded:
+    """A source whose readings are written down as they pass."""
+
+    def __init__(self, source: Source, writer: RecordingWriter) -> None:
+        self._source = source
+        self._writer = writer
+
+    @property
+    def name(self) -> str:
+        return self._source.name
+
+    def read(self, now_s: float) -> Sequence[Reading]:
+        readings = self._source.read(now_s)
+        self._writer.write(readings)
+        return readings
+
+    def close(self) -> None:
+        self._source.close()
+
+
+def add(verbs: options.Verbs) -> None:
+    parser = verbs.add_parser(
+        "record",
+        help="write what the source says into a file",
+        description="Records raw readings (no environment, no process), for a bug report, a rule's "
+        "backtest or a demo. `otel-ofu replay FILE` plays it. A file ending in .gz is compressed.",
+    )
+    options.add_config(parser)
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the file to write")
+    parser.add_argument("--force", action="store_true", help="replace a file that exists")
+    parser.add_argument(
+        "--for", dest="limit_s", type=options.duration, metavar="TIME", help="stop after this time"
+    )
+    parser.set_defaults(verb=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    config = options.config_of(arguments)
+    options.logging_to_stderr(config.agent.log_level)
+    chosen = choose(config.receivers.gpu, SystemClock())
+    header = Header(
+        host=options.host_name(),
+        agent=f"otel-ofu {__version__}",
+        interval_s=float(config.receivers.gpu.interval),
+    )
+    writer = RecordingWriter(arguments.output, header, overwrite=arguments.force)
+    print(f"recording {chosen.words} to {arguments.output}; Ctrl-C stops", file=sys.stderr)
+    try:
+        return _run(config, lambda: Recorded(chosen.factory(), writer), chosen.name, arguments)
+    finally:
+        writer.close()
+        size = os.path.getsize(arguments.output)  # noqa: PTH202 - a path as the user wrote it
+        print(f"{arguments.output}: {size} bytes", file=sys.stderr)
+
+
+def _run(config: Config, factory: Factory, name: str, arguments: argparse.Namespace) -> int:
+    host = options.host_name()
+    quiet = Config(receivers=config.receivers)
+    ground = Ground(quiet, {}, SystemClock(), None, host)
+    telemetry = Telemetry(ground, options.screen(config.exporters.console.mode, "recording"))
+    agent = Agent(quiet, name, factory, telemetry, host)
+    return run_until_stopped(agent, lambda: None, arguments.limit_s)

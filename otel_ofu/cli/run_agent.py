@@ -1,0 +1,105 @@
+"""`otel-ofu run`: the agent.
+
+Enters: a config. Leaves: telemetry until a signal comes; the exit status.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from otel_ofu import __version__
+from otel_ofu.app.agent import Agent, run_until_stopped
+from otel_ofu.app.deriving import deriver
+from otel_ofu.app.exporters import listen, otlp_targets
+from otel_ofu.app.sources import Chosen, choose
+from otel_ofu.app.state import state_dir
+from otel_ofu.app.telemetry import Ground, Telemetry
+from otel_ofu.cli import options
+from otel_ofu.cli.demo import run_demo
+from otel_ofu.clock import SystemClock
+from otel_ofu.config import Config
+from otel_ofu.errors import SourceUnavailable
+
+
+def add(verbs: options.Verbs) -> None:
+    parser = verbs.add_parser(
+        "run",
+        help="read GPUs, derive OFU, send it",
+        description="Reads the GPUs of this machine, derives OFU, and sends it. Without a config "
+        "the source is found by itself (DCGM, NVML, or an exporter on localhost:9400) and "
+        "OTEL_EXPORTER_OTLP_ENDPOINT says where to send.",
+    )
+    options.add_config(parser)
+    parser.add_argument("--check", action="store_true", help="check the config and stop")
+    parser.add_argument(
+        "--or-demo",
+        action="store_true",
+        help="show the simulated node where no source works (make run does that)",
+    )
+    parser.add_argument(
+        "--for", dest="limit_s", type=options.duration, metavar="TIME", help="stop after this time"
+    )
+    parser.set_defaults(verb=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    config = options.config_of(arguments)
+    if arguments.check:
+        return _check(config, arguments.config)
+    options.logging_to_stderr(config.agent.log_level)
+    clock = SystemClock()
+    try:
+        chosen = choose(config.receivers.gpu, clock)
+    except SourceUnavailable as error:
+        if not arguments.or_demo:
+            raise
+        print(f"no GPU counters on this machine, so this is the demo node.\n{error}\n")
+        return run_demo(config, speed=60.0, limit_s=arguments.limit_s)
+    return _Run(config, chosen, arguments.limit_s).run()
+
+
+def _check(config: Config, path: str | None) -> int:
+    """Everything that can be known without starting: files, addresses, SKUs."""
+    otlp_targets(config, os.environ)
+    deriver(config.receivers.gpu, "")
+    if config.exporters.prometheus.listen:
+        listen(config.exporters.prometheus)
+    print(f"{path or 'the default configuration'}: good")
+    return 0
+
+
+@dataclass(frozen=True)
+class _Run:
+    config: Config
+    chosen: Chosen
+    limit_s: float | None
+
+    def run(self) -> int:
+        config, host = self.config, options.host_name()
+        targets = otlp_targets(config, os.environ)
+        sends = bool(targets or config.exporters.file.path or config.exporters.prometheus.listen)
+        folder = state_dir(config.state_dir, os.environ) if targets else None
+        ground = Ground(config, os.environ, SystemClock(), folder, host)
+        title = f"otel-ofu {__version__}: {self.chosen.words}"
+        telemetry = Telemetry(
+            ground, options.screen(config.exporters.console.mode, title, sends=sends)
+        )
+        print(self._first_line(telemetry), file=sys.stderr, flush=True)
+        agent = Agent(config, self.chosen.name, self.chosen.factory, telemetry, host)
+        return run_until_stopped(agent, lambda: None, self.limit_s)
+
+    def _first_line(self, telemetry: Telemetry) -> str:
+        interval_s = float(self.config.receivers.gpu.interval)
+        where = ", ".join(telemetry.places) or "this terminal alone (no exporter is configured)"
+        return f"otel-ofu {__version__}: {self.chosen.words}, every {interval_s:g} s, to {where}"
+
+
+def with_source(config: Config, source: str) -> Config:
+    """The config with another source."""
+    gpu = replace(config.receivers.gpu, source=source)
+    return replace(config, receivers=replace(config.receivers, gpu=gpu))

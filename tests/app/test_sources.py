@@ -1,0 +1,80 @@
+"""Which source reads, and what is said about the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import pytest
+
+from otel_ofu.app.sources import choose, look_at
+from otel_ofu.clock import SystemClock
+from otel_ofu.config import Gpu, config_from_text
+from otel_ofu.errors import SourceUnavailable
+
+NOWHERE = "nvml: {library: /nonexistent/libnvidia-ml.so.1}, dcgm: {bindings_path: /nonexistent}"
+PAGE = (
+    'DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{gpu="0",UUID="GPU-1",modelName="NVIDIA H100 80GB HBM3"} 0.4\n'
+    'DCGM_FI_DEV_SM_CLOCK{gpu="0",UUID="GPU-1",modelName="NVIDIA H100 80GB HBM3"} 1410\n'
+)
+
+
+@pytest.fixture
+def exporter() -> Iterator[str]:
+    """The address of a metrics page with one GPU."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.end_headers()
+            self.wfile.write(PAGE.encode())
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
+            """Silence."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/metrics"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def gpu(text: str) -> Gpu:
+    return config_from_text(f"receivers: {{gpu: {{{text}}}}}").receivers.gpu
+
+
+def test_auto_takes_the_first_that_works_and_remembers_why_not_the_others(exporter: str) -> None:
+    settings = gpu(f"{NOWHERE}, scrape: {{endpoints: [{{url: '{exporter}'}}]}}")
+    chosen = choose(settings, SystemClock())
+    assert chosen.name == "scrape"
+    assert chosen.words == f"1 GPUs at {exporter}"
+    assert [(c.name, c.usable) for c in chosen.candidates] == [
+        ("dcgm", False),
+        ("nvml", False),
+        ("scrape", True),
+    ]
+
+
+def test_when_none_works_the_error_tells_about_each() -> None:
+    settings = gpu(f"{NOWHERE}, scrape: {{endpoints: [{{url: 'http://127.0.0.1:9/'}}]}}")
+    with pytest.raises(SourceUnavailable) as caught:
+        choose(settings, SystemClock())
+    told = str(caught.value).splitlines()
+    assert told[0] == "no source of GPU counters works here:"
+    assert [line.split()[0] for line in told[1:]] == ["dcgm", "nvml", "scrape"]
+    assert "otel-ofu doctor" in caught.value.remedy
+
+
+def test_a_source_asked_for_by_name_must_work() -> None:
+    with pytest.raises(SourceUnavailable, match=r"^nvml: cannot load .*/nonexistent"):
+        choose(gpu(f"source: nvml, {NOWHERE}"), SystemClock())
+
+
+def test_a_look_says_for_each_gpu_whether_ofu_can_be_had(exporter: str) -> None:
+    look = look_at("scrape", gpu(f"scrape: {{endpoints: [{{url: '{exporter}'}}]}}"), SystemClock())
+    assert look.gpus == {"GPU-1": (True, "has OFU")}
+    assert look.absent == "does not see this GPU"
