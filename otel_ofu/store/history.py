@@ -1,0 +1,184 @@
+"""The history of all entities of one kind: its memory, its series, and the newest bucket.
+
+Enters: batches of values by metric. Leaves: rows of a window. Grows by doubling the columns, and by
+a section when a metric is seen for the first time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from otel_ofu.store.layout import Layout, SeriesShape
+from otel_ofu.store.memory import NEVER, Bytes, Memory, fits
+from otel_ofu.store.minutes import Minutes
+from otel_ofu.store.series import Batch, Columns, Series
+
+FIRST_COLUMNS = 16
+COUNTER_GAP_S = 300.0
+
+
+class History:
+    """`counts` tells what became of points: `stored`, `late`, `out_of_order`."""
+
+    def __init__(self, memory: Memory, path: Path | None) -> None:
+        self._path = path
+        self.counts: Counter[str] = Counter()
+        self.messages: list[str] = []
+        self._adopt(memory)
+        for series in self._series.values():
+            series.changed_from = self.head - self._layout.rows + 1
+
+    def _adopt(self, memory: Memory) -> None:
+        self._memory = memory
+        self._layout = memory.layout
+        self.minutes = Minutes(self._layout.step_s, self._layout.rows)
+        self._series = {
+            shape.key: Series(shape, self._layout, memory.section(i))
+            for i, shape in enumerate(self._layout.series)
+        }
+
+    @property
+    def head(self) -> int:
+        """The newest bucket, -1 before the first."""
+        return self._memory.head
+
+    @property
+    def owners(self) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+        """Marks of who owns each column."""
+        return self._memory.owners
+
+    @property
+    def layout(self) -> Layout:
+        return self._layout
+
+    @property
+    def rows(self) -> int:
+        return self._layout.rows
+
+    def series(self, key: str) -> Series | None:
+        return self._series.get(key)
+
+    def has_room(self, columns: int) -> bool:
+        return columns <= self._layout.capacity
+
+    def grow(self, columns: int, used: int) -> None:
+        """Room for `columns`, at least twice as many as now; `used` of them hold history."""
+        self.reshape(msgspec.structs.replace(self._layout, capacity=_doubled(columns)), used)
+
+    def reshape(self, layout: Layout, used: int) -> None:
+        """The same history in another shape; in memory alone when the disk does not take it."""
+        memory = self._new_memory(layout)
+        memory.head = self.head
+        old, old_rows = self._series, self.rows
+        memory.owners[:used] = self.owners[:used]
+        self._adopt(memory)
+        for key, series in self._series.items():
+            series.clear_columns(slice(0, used))
+            if key in old:
+                _copy(old[key], series, (self.head, self.minutes.of(self.head)), used)
+                series.changed_from = self.head - min(old_rows, layout.rows) + 1
+        if self._path:
+            memory.rename(self._path)
+
+    def shape(self, shape: SeriesShape, used: int) -> Series | None:
+        """The series of a shape, made if it is new; None when no more fit."""
+        known = self._series.get(shape.key)
+        if known is not None:
+            return known
+        if not fits(self._layout):
+            return None
+        series = Series(shape, self._layout, self._section(shape, used))
+        self._layout = self._memory.layout
+        series.clear_columns(slice(0, used))
+        self._series[shape.key] = series
+        return series
+
+    def _section(self, shape: SeriesShape, used: int) -> Bytes:
+        try:
+            return self._memory.add(shape)
+        except OSError as error:
+            self._leave_disk(error)
+            self.reshape(self._layout, used)
+            return self._memory.add(shape)
+
+    def _new_memory(self, layout: Layout) -> Memory:
+        if self._path is not None:
+            try:
+                return Memory.create(layout, self._path.with_suffix(".new"))
+            except OSError as error:
+                self._leave_disk(error)
+        return Memory.create(layout, None)
+
+    def _leave_disk(self, error: OSError) -> None:
+        """Goes on in memory; the file would be of a time long gone at the next start."""
+        if self._path is not None:
+            reason = f"{self._path}: {error.strerror}; history does not survive a restart"
+            self.messages.append(reason)
+            self._path.with_suffix(".new").unlink(missing_ok=True)
+            self._path.unlink(missing_ok=True)
+            self._path = None
+
+    def clear_columns(self, columns: slice | Columns) -> None:
+        for series in self._series.values():
+            series.clear_columns(columns)
+
+    def restart(self, used: int) -> None:
+        """Empties everything: the newest bucket is of a time that is yet to come."""
+        self.clear_columns(slice(0, used))
+        self._memory.head = NEVER
+
+    def advance(self, bucket: int, used: int) -> None:
+        """Makes `bucket` the newest, if it is: rows in between are empty."""
+        head = self.head
+        if bucket <= head:
+            return
+        first = max(head + 1, bucket - self.rows + 1)
+        for series in self._series.values():
+            self.minutes.follow(series, head, used)
+            self.minutes.clear(series, (head, bucket), used)
+            for empty in range(first, bucket + 1):
+                series.clear_row(empty, used)
+        self._memory.head = bucket
+
+    def put(self, series: Series, batch: Batch) -> None:
+        """Writes a batch whose bucket is not after the head; what is too late is counted."""
+        oldest = self.head - self.rows + 1
+        if batch.bucket < oldest:
+            self.counts["late"] += batch.values.size
+            return
+        span = min(batch.span, batch.bucket - oldest + 1)
+        if span != batch.span:
+            batch = Batch(
+                batch.bucket, batch.columns, batch.values, span, batch.starts_s, batch.since_s
+            )
+        gap = max(3, round(COUNTER_GAP_S / self._layout.step_s))
+        dropped = series.put(batch, gap)
+        self.counts["out_of_order"] += dropped
+        self.counts["stored"] += batch.values.size - dropped
+
+    def follow(self, series: Series, used: int) -> None:
+        """Brings the minutes of a series up to its rows."""
+        self.minutes.follow(series, self.head, used)
+
+
+def _doubled(columns: int) -> int:
+    return max(FIRST_COLUMNS, 1 << (columns - 1).bit_length())
+
+
+def _copy(old: Series, new: Series, heads: Sequence[int], used: int) -> None:
+    """The newest rows and minutes of one ring into another of a different length."""
+    for source, target, head in (
+        (old.rows, new.rows, heads[0]),
+        (old.means, new.means, heads[1]),
+        (old.counts, new.counts, heads[1]),
+    ):
+        kept = min(len(source), len(target)) if head != NEVER else 0
+        for number in range(head - kept + 1, head + 1):
+            target[number % len(target), :used] = source[number % len(source), :used]
+    if old.shape.counter:
+        new.raw[:used], new.seen[:used] = old.raw[:used], old.seen[:used]

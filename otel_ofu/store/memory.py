@@ -1,0 +1,139 @@
+"""The bytes under a store: a memory-mapped file, or anonymous memory.
+
+Enters: a `Layout`. Leaves: arrays over its parts. What was written survives a kill of the process;
+a header that does not check out is `Unusable`, with the reason in plain words.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from otel_ofu.store.layout import HEADER_BYTES, MAX_SERIES, VERSION, Layout, SeriesShape
+
+MAGIC = b"ofu-ring"
+NEVER = -1
+_HEAD_AT = 8
+_PREFIX = struct.Struct("<II")  # length and CRC of the JSON
+_PREFIX_AT = 16
+_JSON_AT = _PREFIX_AT + _PREFIX.size
+
+Bytes = NDArray[np.uint8]
+
+
+class Unusable(Exception):  # noqa: N818 - a state of a file, told in one line
+    """Why a store file cannot be used."""
+
+
+class Memory:
+    """The mapped parts of one store. `head` is the newest bucket, `NEVER` before the first."""
+
+    def __init__(self, layout: Layout, path: Path | None) -> None:
+        self.layout = layout
+        self._path = path
+        self._header = self._map(0, HEADER_BYTES)
+        owners = self._map(HEADER_BYTES, layout.owners_bytes())
+        self.owners: NDArray[np.uint64] = owners.view(np.uint64)
+        self._head: NDArray[np.int64] = self._header[_HEAD_AT:_PREFIX_AT].view(np.int64)
+
+    @classmethod
+    def create(cls, layout: Layout, path: Path | None) -> Memory:
+        """New memory; a file is reserved on disk in full. Raises OSError when it does not fit."""
+        if path is not None:
+            path.unlink(missing_ok=True)
+            _reserve(path, 0, layout.offset(len(layout.series)))
+        memory = cls(layout, path)
+        memory.head = NEVER
+        memory._write_header()
+        return memory
+
+    @classmethod
+    def open(cls, path: Path, step_s: float) -> Memory:
+        """The memory that a file holds. Raises Unusable and OSError."""
+        layout = _read_layout(path)
+        if layout.step_s != step_s:
+            raise Unusable(f"its step is {layout.step_s:g} s, now it is {step_s:g} s")
+        size, wanted = path.stat().st_size, layout.offset(len(layout.series))
+        if size < wanted:
+            raise Unusable(f"it is cut off: {size:,} bytes of {wanted:,}")
+        return cls(layout, path)
+
+    @property
+    def head(self) -> int:
+        return int(self._head[0])
+
+    @head.setter
+    def head(self, bucket: int) -> None:
+        self._head[0] = bucket
+
+    def section(self, index: int) -> Bytes:
+        """The bytes of one series."""
+        shape = self.layout.series[index]
+        return self._map(self.layout.offset(index), self.layout.section_bytes(shape))
+
+    def add(self, shape: SeriesShape) -> Bytes:
+        """The section of one more series. Raises OSError when it does not fit on the disk."""
+        count = len(self.layout.series)
+        layout = msgspec.structs.replace(self.layout, series=(*self.layout.series, shape))
+        if self._path is not None:
+            _reserve(self._path, layout.offset(count), layout.section_bytes(shape))
+        self.layout = layout
+        self._write_header()
+        return self.section(count)
+
+    def rename(self, path: Path) -> None:
+        """Puts a file in the place of another."""
+        if self._path is not None:
+            self._path.replace(path)
+            self._path = path
+
+    def _map(self, offset: int, size: int) -> Bytes:
+        if self._path is None:
+            return np.zeros(size, np.uint8)
+        return np.memmap(self._path, np.uint8, "r+", offset, (size,)).view(np.ndarray)
+
+    def _write_header(self) -> None:
+        text = msgspec.json.encode(self.layout)
+        block = MAGIC, _PREFIX.pack(len(text), zlib.crc32(text)) + text
+        self._header[: len(MAGIC)] = np.frombuffer(block[0], np.uint8)
+        self._header[_PREFIX_AT : _PREFIX_AT + len(block[1])] = np.frombuffer(block[1], np.uint8)
+
+
+def fits(layout: Layout) -> bool:
+    """Whether the header has room for one more series."""
+    room = len(msgspec.json.encode(layout)) + 1_024 <= HEADER_BYTES - _JSON_AT
+    return room and len(layout.series) < MAX_SERIES
+
+
+def _reserve(path: Path, offset: int, size: int) -> None:
+    """Takes the blocks now: a full disk is an error here, not a bus error at some later write."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        os.posix_fallocate(descriptor, offset, size)
+    finally:
+        os.close(descriptor)
+
+
+def _read_layout(path: Path) -> Layout:
+    with path.open("rb") as stream:
+        raw = stream.read(HEADER_BYTES)
+    if raw[: len(MAGIC)] != MAGIC or len(raw) < HEADER_BYTES:
+        raise Unusable("it is no store file")
+    length, checksum = _PREFIX.unpack_from(raw, _PREFIX_AT)
+    text = raw[_JSON_AT : _JSON_AT + length]
+    if zlib.crc32(text) != checksum:
+        raise Unusable("its header is damaged")
+    version = msgspec.json.decode(text, type=_Version).version
+    if version != VERSION:
+        raise Unusable(f"it is of version {version}, this program writes {VERSION}")
+    return msgspec.json.decode(text, type=Layout)
+
+
+class _Version(msgspec.Struct, frozen=True):
+    version: int

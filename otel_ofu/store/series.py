@@ -1,0 +1,136 @@
+"""The history of one metric over all entities of a kind: a ring of rows, one a step.
+
+Enters: values of one bucket for some columns. Leaves: rows, oldest first, NaN where nothing is.
+A bucket is the number of a step since the epoch; it holds what was seen up to its end.
+
+Cumulative counters are kept as increments: a float32 holds 7 digits, and the sum over a window of
+increments is right to 1e-7 of itself however large the counter has grown. The last raw value is
+kept beside them as a float64.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from otel_ofu.store.layout import Layout, SeriesShape
+from otel_ofu.store.memory import NEVER, Bytes
+
+Columns = NDArray[np.intp]
+Rows = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Values of one metric in one bucket, for different columns.
+
+    `span`: how many buckets up to this one the values speak about. `starts_s`: when a cumulative
+    counter began to count (NaN if unknown); `since_s`: from when on its entity was watched.
+    """
+
+    bucket: int
+    columns: Columns
+    values: Doubles
+    span: int = 1
+    starts_s: Doubles | None = None
+    since_s: Doubles | None = None
+
+
+class Series:
+    """Arrays over one section of the memory: `rows` [time, entity], minutes, and raw values."""
+
+    def __init__(self, shape: SeriesShape, layout: Layout, section: Bytes) -> None:
+        self.shape = shape
+        self._step_s = layout.step_s
+        columns, at = layout.capacity, 0
+        parts: list[NDArray[np.uint8]] = []
+        for count in (layout.rows, shape.minutes, shape.minutes):
+            parts.append(section[at : at + count * columns * 4])
+            at += count * columns * 4
+        self.rows, self.means, self.counts = (
+            part.view(np.float32).reshape(-1, columns) for part in parts
+        )
+        ends = (at, at + 8 * columns, at + 16 * columns) if shape.counter else (at, at, at)
+        self.raw: Doubles = section[ends[0] : ends[1]].view(np.float64)
+        self.seen: Doubles = section[ends[1] : ends[2]].view(np.float64)
+        self.changed_from: int | None = None
+
+    def clear_columns(self, columns: slice | Columns) -> None:
+        """Makes columns as if nothing had ever been seen of them."""
+        self.rows[:, columns] = np.nan
+        self.means[:, columns] = np.nan
+        self.counts[:, columns] = 0
+        if self.shape.counter:
+            self.raw[columns] = np.nan
+            self.seen[columns] = NEVER
+
+    def clear_row(self, bucket: int, used: int) -> None:
+        self.rows[bucket % len(self.rows), :used] = np.nan
+
+    def put(self, batch: Batch, max_gap: int) -> int:
+        """Writes a batch into its bucket; the number of values that were out of order.
+
+        `max_gap`: the most buckets between two values of a counter that still give an increment.
+        """
+        self.changed_from = min(batch.bucket - batch.span + 1, self.changed_from or batch.bucket)
+        if not self.shape.counter:
+            self._row(batch.bucket)[batch.columns] = batch.values
+            self._fill_span(batch, batch.values)
+            return 0
+        batch, dropped = self._in_order(batch)
+        self._count(batch, max_gap)
+        return dropped
+
+    def _row(self, bucket: int) -> Rows:
+        row: Rows = self.rows[bucket % len(self.rows)]
+        return row
+
+    def _fill_span(self, batch: Batch, values: Doubles | float) -> None:
+        """Earlier buckets of a value's own window, where nothing else is."""
+        for bucket in range(batch.bucket - batch.span + 1, batch.bucket):
+            row = self._row(bucket)
+            old = row[batch.columns]
+            row[batch.columns] = np.where(np.isnan(old), values, old)
+
+    def _in_order(self, batch: Batch) -> tuple[Batch, int]:
+        keep = self.seen[batch.columns] <= batch.bucket
+        dropped = int(keep.size - np.count_nonzero(keep))
+        return (_only(batch, keep) if dropped else batch), dropped
+
+    def _count(self, batch: Batch, max_gap: int) -> None:
+        at = batch.columns
+        increments = self._increments(batch, max_gap)
+        again = self.seen[at] == batch.bucket
+        row = self._row(batch.bucket)
+        row[at] = np.where(again, np.nan_to_num(row[at]) + increments, increments)
+        self.raw[at] = batch.values
+        self.seen[at] = batch.bucket
+        if batch.span > 1:
+            self._fill_span(_only(batch, ~np.isnan(increments)), 0.0)
+
+    def _increments(self, batch: Batch, max_gap: int) -> Doubles:
+        """What each counter gained since it was last seen; NaN where nobody can know.
+
+        A counter that fell was reset and counts from zero, as in Prometheus.
+        """
+        before, seen = self.raw[batch.columns], self.seen[batch.columns]
+        gained = np.where(batch.values < before, batch.values, batch.values - before)
+        gained[(seen == NEVER) | (batch.bucket - seen > max_gap)] = np.nan
+        if batch.starts_s is None or batch.since_s is None:
+            return gained
+        since = np.where(seen == NEVER, batch.since_s, seen * self._step_s)
+        return np.where(batch.starts_s >= since, batch.values, gained)
+
+
+def _only(batch: Batch, keep: NDArray[np.bool_]) -> Batch:
+    return Batch(
+        batch.bucket,
+        batch.columns[keep],
+        batch.values[keep],
+        batch.span,
+        None if batch.starts_s is None else batch.starts_s[keep],
+        None if batch.since_s is None else batch.since_s[keep],
+    )

@@ -1,0 +1,140 @@
+"""The entities of one kind with their history, opened from and kept in a directory.
+
+A file that cannot be used is set aside, and a disk that does not take the history leaves it in
+memory: each with one line in `messages`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from otel_ofu.model import Attribute, Entity, EntityKind
+from otel_ofu.store.entities import load_entities, save_entities
+from otel_ofu.store.history import History
+from otel_ofu.store.layout import Layout
+from otel_ofu.store.memory import Memory, Unusable
+from otel_ofu.store.slots import NOBODY, Slots, owner_mark
+
+
+class Table:
+    """Slots and history of one kind; `implied` are entities known only through their GPUs."""
+
+    def __init__(self, kind: EntityKind, layout: Layout, folder: Path | None) -> None:
+        self.kind = kind
+        self.messages: list[str] = []
+        self.implied: set[str] = set()
+        self.slots = Slots()
+        self._folder = folder
+        self._fresh: list[int] = []
+        self._changed = False
+        self.history = History(self._open(layout), self._path("ring"))
+        self.messages += self.history.messages
+        self._restore()
+
+    def slot(self, entity: Entity, first_seen_s: float) -> tuple[int, bool]:
+        """The column of an entity, and whether it is new or described anew.
+
+        `settle` before writing to a new column.
+        """
+        self.implied.discard(entity.id)
+        slot = self.slots.find(entity.id)
+        if slot is None:
+            return self._give(entity, first_seen_s), True
+        known = self.slots.entity(slot)
+        if known is entity or known == entity:
+            return slot, False
+        self.slots.rename(slot, entity)
+        self._changed = True
+        return slot, True
+
+    def imply(self, entity: Entity, first_seen_s: float) -> int:
+        """The column of an entity that others speak of; a free one if it is new."""
+        slot = self.slots.find(entity.id)
+        if slot is None:
+            slot = self._give(entity, first_seen_s)
+            self.implied.add(entity.id)
+        return slot
+
+    def settle(self) -> None:
+        """Empties the columns that were given since the last time."""
+        if self._fresh:
+            self.history.clear_columns(np.array(self._fresh))
+            self._fresh.clear()
+
+    def end(self, entity_id: str) -> int | None:
+        """Frees the column of an entity; None if there is no such entity."""
+        slot = self.slots.find(entity_id)
+        if slot is not None:
+            self.slots.take(slot)
+            self.implied.discard(entity_id)
+            self.history.owners[slot] = NOBODY
+            self._changed = True
+        return slot
+
+    def save(self) -> None:
+        """Writes the list of entities, if it changed. Raises OSError."""
+        path = self._path("entities")
+        if path is not None and self._changed:
+            save_entities(path, self.slots, frozenset(self.implied))
+        self._changed = False
+
+    def _give(self, entity: Entity, first_seen_s: float) -> int:
+        used = len(self.slots)
+        slot = self.slots.give(entity, first_seen_s)
+        if not self.history.has_room(slot + 1):
+            self.history.grow(slot + 1, used)
+        self.history.owners[slot] = owner_mark(entity.id)
+        self._fresh.append(slot)
+        self._changed = True
+        return slot
+
+    def _path(self, suffix: str) -> Path | None:
+        return self._folder / f"{self.kind}.{suffix}" if self._folder else None
+
+    def _open(self, layout: Layout) -> Memory:
+        path = self._path("ring")
+        if path is None or not path.exists():
+            return self._create(layout, path)
+        try:
+            return Memory.open(path, layout.step_s)
+        except (Unusable, OSError) as error:
+            aside = path.with_suffix(".unusable")
+            path.replace(aside)
+            self.messages.append(f"{path}: {error}; set aside as {aside.name}, history begins anew")
+            return self._create(layout, path)
+
+    def _create(self, layout: Layout, path: Path | None) -> Memory:
+        try:
+            return Memory.create(layout, path)
+        except OSError as error:
+            self.messages.append(f"{path}: {error.strerror}; history does not survive a restart")
+            return Memory.create(layout, None)
+
+    def _restore(self) -> None:
+        path = self._path("entities")
+        if path is None or self.history.head < 0:
+            return
+        try:
+            rows = load_entities(path)
+        except (OSError, msgspec.DecodeError) as error:
+            self.messages.append(f"{path}: {error}; the history of these entities begins anew")
+            return
+        marks = self.history.owners
+        for row in rows:
+            if row.slot < len(marks) and int(marks[row.slot]) == owner_mark(row.id):
+                seen_s = (row.first_seen_s, row.last_seen_s)
+                self.slots.restore(row.slot, row.entity(self.kind), seen_s)
+                if row.implied:
+                    self.implied.add(row.id)
+        self.slots.reuse_gaps()
+
+
+def parent(kind: EntityKind, entity_id: str, gpu: Mapping[str, Attribute]) -> Entity:
+    """The job or node of a GPU, as far as the GPU's own attributes tell."""
+    prefixes = ("ofu.job.", "slurm.", "k8s.job.") if kind == "job" else ("host.",)
+    attributes = {name: value for name, value in gpu.items() if name.startswith(prefixes)}
+    return Entity(kind, entity_id, attributes)
