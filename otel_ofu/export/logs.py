@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeLogs, SeverityNumber
 
 from otel_ofu.export.body import Body
 from otel_ofu.export.event import Event
-from otel_ofu.export.request import RequestLimits, bundle
+from otel_ofu.export.request import Piece, RequestLimits, bundle
 from otel_ofu.export.resource import EntityKey, entity_key, key_values, resource_of, unix_nano
 from otel_ofu.export.sheet import SCOPE_NAME
 from otel_ofu.model import Attribute
@@ -27,18 +28,18 @@ def encode_logs(
     for event in events:
         key = entity_key(event.entity) if event.entity else None
         groups.setdefault(key, []).append(event)
-    resources = [_resource_logs(group, common, scope_version) for group in groups.values()]
-    return bundle(resources, RequestLimits())
+    pieces = (_piece(group, common, scope_version) for group in groups.values())
+    return bundle("logs", pieces, RequestLimits())
 
 
-def _resource_logs(
-    events: Sequence[Event], common: Mapping[str, Attribute], scope_version: str
-) -> ResourceLogs:
+def _piece(events: Sequence[Event], common: Mapping[str, Attribute], scope_version: str) -> Piece:
     scope = InstrumentationScope(name=SCOPE_NAME, version=scope_version)
-    return ResourceLogs(
+    resource_logs = ResourceLogs(
         resource=resource_of(common, events[0].entity),
         scope_logs=[ScopeLogs(scope=scope, log_records=[_record(e) for e in events])],
     )
+    request = ExportLogsServiceRequest(resource_logs=[resource_logs])
+    return Piece(request.SerializeToString(), len(events))
 
 
 def _record(event: Event) -> LogRecord:

@@ -8,12 +8,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-
-from opentelemetry.proto.metrics.v1.metrics_pb2 import ResourceMetrics
+from itertools import chain
 
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.export.body import Body
-from otel_ofu.export.request import RequestLimits, bundle, require_fast_protobuf
+from otel_ofu.export.request import Piece, RequestLimits, bundle, require_fast_protobuf
 from otel_ofu.export.resource import EntityKey, entity_key, unix_nano
 from otel_ofu.export.sheet import KeyPlans, Sheet, Track, tracked
 from otel_ofu.model import Attribute, Observation, Window
@@ -66,8 +65,8 @@ class MetricEncoder:
         """
         groups = self._group(observations)
         gone = [track for key, track in self._tracks.items() if key not in groups]
-        resources = [*self._ended(gone), *self._living(groups)]
-        return bundle(resources, self._options.limits)
+        pieces = chain(self._ended(gone), self._living(groups))
+        return bundle("metrics", pieces, self._options.limits)
 
     def _group(self, observations: Sequence[Observation]) -> dict[EntityKey, list[Observation]]:
         groups: dict[EntityKey, list[Observation]] = {}
@@ -75,22 +74,22 @@ class MetricEncoder:
             groups.setdefault(entity_key(observation.entity), []).append(observation)
         return groups
 
-    def _ended(self, gone: Sequence[Track]) -> Iterator[ResourceMetrics]:
+    def _ended(self, gone: Sequence[Track]) -> Iterator[Piece]:
         for track in gone:
             sheet = self._sheet(track)
             for key, start_ns in track.live.items():
                 sheet.end(key, (start_ns, track.last_end_ns + _AFTER_LAST_NS))
             if sheet.points:
-                yield sheet.message
+                yield sheet.piece()
 
-    def _living(self, groups: Mapping[EntityKey, list[Observation]]) -> Iterator[ResourceMetrics]:
+    def _living(self, groups: Mapping[EntityKey, list[Observation]]) -> Iterator[Piece]:
         old, self._tracks = self._tracks, {}
         for key, group in groups.items():
             track = old.get(key) or tracked(self._common, group[0].entity, self._plans.on_points)
             self._tracks[key] = track
             sheet = self._written(track, group)
             if sheet.points:
-                yield sheet.message
+                yield sheet.piece()
 
     def _written(self, track: Track, group: Sequence[Observation]) -> Sheet:
         sheet = self._sheet(track)

@@ -32,14 +32,40 @@ class RequestLimits:
     max_points: int = 10_000
 
 
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A serialised request with one resource."""
+
+    raw: bytes
+    points: int
+
+
 def pack(request: Request) -> Body:
     """The request as a body; the same request gives the same bytes."""
-    return _packed(request, points_of(request))
-
-
-def _packed(request: Request, points: int) -> Body:
     signal = "metrics" if isinstance(request, ExportMetricsServiceRequest) else "logs"
-    return Body(signal, gzip.compress(request.SerializeToString(), _GZIP_LEVEL, mtime=0), points)
+    return _packed(signal, [Piece(request.SerializeToString(), points_of(request))])
+
+
+def bundle(signal: str, pieces: Iterable[Piece], limits: RequestLimits) -> list[Body]:
+    """The pieces in their order, in as few requests as the limits allow."""
+    bodies: list[Body] = []
+    group: list[Piece] = []
+    room_bytes, room_points = limits.max_bytes, limits.max_points
+    for piece in pieces:
+        if group and (len(piece.raw) > room_bytes or piece.points > room_points):
+            bodies.append(_packed(signal, group))
+            group, room_bytes, room_points = [], limits.max_bytes, limits.max_points
+        group.append(piece)
+        room_bytes -= len(piece.raw)
+        room_points -= piece.points
+    return [*bodies, _packed(signal, group)] if group else bodies
+
+
+def _packed(signal: str, pieces: Sequence[Piece]) -> Body:
+    """Serialised requests one after the other are one request with the resources of all."""
+    raw = b"".join(piece.raw for piece in pieces)
+    points = sum(piece.points for piece in pieces)
+    return Body(signal, gzip.compress(raw, _GZIP_LEVEL, mtime=0), points)
 
 
 def unpack(body: Body) -> Request:
@@ -62,25 +88,6 @@ def halves(body: Body) -> tuple[Body, Body] | None:
     if not middle:
         return None
     return pack(_request_of(resources[:middle])), pack(_request_of(resources[middle:]))
-
-
-def bundle(
-    resources: Iterable[ResourceMetrics] | Iterable[ResourceLogs], limits: RequestLimits
-) -> list[Body]:
-    """The resources in their order, in as few requests as the limits allow."""
-    bodies: list[Body] = []
-    group: list[ResourceMetrics | ResourceLogs] = []
-    group_bytes = group_points = 0
-    for resource in resources:
-        size, points = resource.ByteSize(), _points_of_resource(resource)
-        too_big = group_bytes + size > limits.max_bytes or group_points + points > limits.max_points
-        if group and too_big:
-            bodies.append(_packed(_request_of(group), group_points))
-            group, group_bytes, group_points = [], 0, 0
-        group.append(resource)
-        group_bytes += size
-        group_points += points
-    return [*bodies, _packed(_request_of(group), group_points)] if group else bodies
 
 
 def points_of(request: Request) -> int:

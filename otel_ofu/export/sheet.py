@@ -1,6 +1,6 @@
 """One entity's ResourceMetrics in the making, and what is kept of an entity between ticks.
 
-Enters: registry keys with values. Leaves: a `ResourceMetrics` message.
+Enters: registry keys with values. Leaves: a piece of a request.
 """
 
 from __future__ import annotations
@@ -9,17 +9,18 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 from opentelemetry.proto.metrics.v1.metrics_pb2 import (
     AggregationTemporality,
     DataPointFlags,
     NumberDataPoint,
-    ResourceMetrics,
 )
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric as MetricMessage
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
 from otel_ofu.catalog.registry import Metric, Registry
+from otel_ofu.export.request import Piece
 from otel_ofu.export.resource import hw_id, key_values, resource_of
 from otel_ofu.model import Attribute, Entity
 
@@ -111,11 +112,15 @@ class Sheet:
         self._plans = plans
         self._descriptions = descriptions
         self._by_name: dict[str, Points] = {}
-        self.message = ResourceMetrics(resource=track.resource)
-        self._scope = self.message.scope_metrics.add(
+        self._request = ExportMetricsServiceRequest()
+        resource_metrics = self._request.resource_metrics.add(resource=track.resource)
+        self._scope = resource_metrics.scope_metrics.add(
             scope=InstrumentationScope(name=SCOPE_NAME, version=version)
         )
         self.points = 0
+
+    def piece(self) -> Piece:
+        return Piece(self._request.SerializeToString(), self.points)
 
     def add(self, key: str, value: float, span_ns: tuple[int, int]) -> int:
         """Adds a value over (start, end], Unix nanoseconds; the start that went out.

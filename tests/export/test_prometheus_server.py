@@ -13,6 +13,7 @@ import pytest
 
 from otel_ofu.export.prometheus_server import Listen, PrometheusServer
 from tests.peers.certs import make_certificates
+from tests.peers.child import wait_until
 
 Answer = tuple[int, str, dict[str, str]]
 
@@ -86,16 +87,14 @@ def test_too_many_connections_are_turned_away_and_places_are_freed() -> None:
                 stack.enter_context(waiting)
             with socket.create_connection((server.host, server.port), timeout=10) as one_more:
                 assert one_more.recv(1) == b""
-        statuses = []
-        for _ in range(100):  # a place is free once its thread has seen the end
-            try:
-                statuses.append(ask(server)[0])
-                break
-            except OSError:
-                continue
-            except http.client.HTTPException:
-                continue
-        assert statuses == [200]
+        wait_until(lambda: answers(server), "a free place")
+
+
+def answers(server: PrometheusServer) -> bool:
+    try:
+        return ask(server)[0] == 200
+    except (OSError, http.client.HTTPException):
+        return False
 
 
 def test_a_port_that_is_taken_is_one_clear_error() -> None:
