@@ -12,7 +12,8 @@ from urllib.parse import unquote, urlsplit
 from otel_ofu.errors import ConfigError, Problem
 
 DEFAULT_TIMEOUT_S = 5.0
-DEFAULT_LIMIT_BYTES = 64 * 2**20
+DEFAULT_LIMIT_BYTES = 16 * 2**20
+"""A page of 64 GPUs has about 1 MB; hpc_job repeats it for each job of a GPU."""
 
 
 @dataclass(frozen=True, slots=True)

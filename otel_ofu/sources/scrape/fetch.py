@@ -189,16 +189,13 @@ class _Gunzip:
         return self._member.eof
 
     def pieces(self, raw: bytes, piece_bytes: int) -> Iterator[bytes]:
-        piece = b""
-        # A full piece may have left output inside the decompressor with no input to show for it.
-        while raw or (len(piece) == piece_bytes and not self._member.eof):
+        while raw:
             if self._member.eof:
                 self._member = zlib.decompressobj(wbits=31)
             try:
-                piece = self._member.decompress(raw, piece_bytes)
+                yield self._member.decompress(raw, piece_bytes)
             except zlib.error as error:
                 raise ValueError(f"broken gzip: {error}") from error
-            yield piece
             raw = self._member.unconsumed_tail or self._member.unused_data
 
 

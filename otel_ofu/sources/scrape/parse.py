@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -76,7 +76,7 @@ class _Parser:
     def page(self, text: str) -> Page:
         samples: list[Sample] = []
         malformed, first = 0, ""
-        for number, line in enumerate(text.split("\n"), start=1):
+        for number, line in enumerate(_lines(text), start=1):
             try:
                 sample = self._sample(line.strip(_BLANKS))
             except _Malformed:
@@ -131,6 +131,16 @@ class _Parser:
                 known = _labels(block, _RAW_VALUE)
             self._blocks[block] = known
         return known
+
+
+def _lines(text: str) -> Iterator[str]:
+    # Not split(): a page of tens of megabytes would stand in memory twice. Not splitlines(): it
+    # breaks at characters that may stand in label values.
+    start = 0
+    while (end := text.find("\n", start)) >= 0:
+        yield text[start:end]
+        start = end + 1
+    yield text[start:]
 
 
 def _labels(block: str, value: re.Pattern[str]) -> tuple[str, Mapping[str, str]]:

@@ -160,7 +160,7 @@ def test_broken_gzip_is_an_error() -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        lambda e: e.reply(b'up{gpu="0"} 1\nup{gp', Content_Length="500", Connection="close"),
+        lambda e: e.reply(b'up{gpu="0"} 1\n', Content_Length="500", Connection="close"),
         lambda e: e.reply(b'up{gpu="0"} 1\nup{gp'),
         lambda e: e.reply(gzip.compress(b"up 1\n" * 100)[:-9], Content_Encoding="gzip"),
         lambda e: e.reply(

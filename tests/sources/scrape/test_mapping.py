@@ -157,6 +157,12 @@ def test_the_amd_busy_share_comes_from_its_cycles_where_it_is_not_given() -> Non
     assert row.values["engine_busy"] == 0.75
 
 
+def test_the_highest_of_several_max_clocks_counts() -> None:
+    series = 'gpu_max_clock{{gpu_id="0",clock_type="system",clock_index="{}"}} {}\n'
+    (row,) = devices("".join(series.format(i, mhz) for i, mhz in enumerate([1900, 2100, 2000])))
+    assert row.values["max_sm_clock"] == 2.1e9
+
+
 def test_no_elapsed_cycles_are_a_gap_and_no_division() -> None:
     (row,) = devices('active_cycles{gpu_index="0"} 0\nelapsed_cycles{gpu_index="0"} 0\n')
     assert "engine_busy" not in row.values

@@ -136,13 +136,19 @@ def test_a_reload_of_the_exporter_is_a_gap_that_passes() -> None:
         assert readings["GPU-1"].gaps["sm_clock"].reason is GapReason.NOT_READY
 
 
-def test_a_device_on_two_pages_is_read_once() -> None:
+def test_a_device_on_two_pages_is_read_once_from_the_first_that_answers() -> None:
+    other = gpus(0, 1).replace(" 0.5", " 0.25")
     with (
         serving(page(gpus(0))) as one,
-        serving(page(gpus(0, 1))) as two,
+        serving(page(other)) as two,
         source_of(one.url, two.url) as source,
     ):
-        assert by_uuid(source.read(0.0)).keys() == {"GPU-0", "GPU-1"}
+        readings = by_uuid(source.read(0.0))
+        assert readings["GPU-0"].values["tensor_active"] == 0.5
+        assert readings["GPU-1"].values["tensor_active"] == 0.25
+        one.answer = page("")
+        two.answer = page(gpus(0, step=1).replace(" 0.5", " 0.25"))
+        assert by_uuid(source.read(10.0))["GPU-0"].values["tensor_active"] == 0.25
 
 
 def test_a_gpu_that_left_the_page_is_a_gap_until_it_is_forgotten() -> None:
