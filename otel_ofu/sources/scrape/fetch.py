@@ -13,7 +13,6 @@ import http.client
 import socket
 import ssl
 import threading
-import zlib
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -24,6 +23,7 @@ from otel_ofu.clock import Clock
 from otel_ofu.errors import SourceError
 from otel_ofu.model import GapReason
 from otel_ofu.sources.scrape.endpoint import Endpoint
+from otel_ofu.sources.scrape.gunzip import Gunzip
 
 CHUNK_BYTES = 65536
 _HINTS = {
@@ -148,7 +148,7 @@ class Fetcher:
         encoding = (response.getheader("Content-Encoding") or "identity").strip().lower()
         if encoding not in ("identity", "gzip", "x-gzip"):
             raise self._error(f"sent Content-Encoding {encoding}; gzip and identity are read")
-        unpacked = _Gunzip() if encoding != "identity" else None
+        unpacked = Gunzip() if encoding != "identity" else None
         left = self._endpoint.limit_bytes
         while raw := response.read(CHUNK_BYTES):
             pieces = unpacked.pieces(raw, CHUNK_BYTES) if unpacked else (raw,)
@@ -176,27 +176,6 @@ class Fetcher:
 
     def _error(self, text: str, reason: GapReason = GapReason.FAILED) -> FetchError:
         return FetchError(f"{self._endpoint.name}: {text}", reason)
-
-
-class _Gunzip:
-    """Unpacks gzip in bounded pieces, so that a small body cannot fill the memory."""
-
-    def __init__(self) -> None:
-        self._member = zlib.decompressobj(wbits=31)
-
-    @property
-    def is_complete(self) -> bool:
-        return self._member.eof
-
-    def pieces(self, raw: bytes, piece_bytes: int) -> Iterator[bytes]:
-        while raw:
-            if self._member.eof:
-                self._member = zlib.decompressobj(wbits=31)
-            try:
-                yield self._member.decompress(raw, piece_bytes)
-            except zlib.error as error:
-                raise ValueError(f"broken gzip: {error}") from error
-            raw = self._member.unconsumed_tail or self._member.unused_data
 
 
 def _connection(parts: SplitResult, endpoint: Endpoint) -> http.client.HTTPConnection:
