@@ -6,6 +6,7 @@ Enters: slips, the queue's memory of a parcel. Leaves: the next slip, and those 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection
 from typing import NamedTuple
 
 from otel_ofu.export.parcel import Limits, Priority
@@ -51,9 +52,10 @@ class Lanes:
             dropped.append(victim)
         return dropped
 
-    def first(self) -> Slip | None:
-        """The next to send: the oldest of the highest priority."""
-        return next((lane[0] for lane in reversed(self._lanes.values()) if lane), None)
+    def first(self, among: Collection[Priority] = tuple(Priority)) -> Slip | None:
+        """The next to send: the oldest of the highest priority among these."""
+        lanes = (self._lanes[priority] for priority in reversed(self._lanes) if priority in among)
+        return next((lane[0] for lane in lanes if lane), None)
 
     def remove(self, slip: Slip) -> bool:
         """Takes a slip out; False if it was not there."""

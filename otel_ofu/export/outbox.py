@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -90,11 +90,11 @@ class Queue:
         part = self._parts[0]
         self._drop(part, part.lanes.append(slip), "queue_full")
 
-    def take(self) -> Parcel | None:
-        """The next parcel, held until `done` or `put_back`; None when there is none."""
+    def take(self, among: Collection[Priority] = tuple(Priority)) -> Parcel | None:
+        """The next of these priorities, held until `done` or `put_back`; None if there is none."""
         with self._shared.lock:
             self._expire()
-            while (found := self._first()) is not None:
+            while (found := self._first(among)) is not None:
                 part, slip = found
                 parcel = part.shelf.load(slip.id)
                 if parcel is not None:
@@ -154,8 +154,8 @@ class Queue:
                 self._memory.lanes.remove(slip)
                 self._drop(self._memory, [slip], "shutdown")
 
-    def _first(self) -> tuple[_Part, Slip] | None:
-        heads = [(p, slip) for p in self._parts if (slip := p.lanes.first()) is not None]
+    def _first(self, among: Collection[Priority]) -> tuple[_Part, Slip] | None:
+        heads = [(p, slip) for p in self._parts if (slip := p.lanes.first(among)) is not None]
         return min(heads, key=lambda head: (-head[1].priority, head[1].id), default=None)
 
     def _held(self, parcel: Parcel) -> _Part:

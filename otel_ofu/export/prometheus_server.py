@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
 from typing import Any
 
 from otel_ofu.export.prometheus import CONTENT_TYPE
@@ -84,6 +85,8 @@ def _tls(listen: Listen) -> ssl.SSLContext | None:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
+    # The default of 5 makes a burst of scrapers wait for a second SYN.
+    request_queue_size = 2 * _MOST_CONNECTIONS
 
     def __init__(
         self, listen: Listen, text: Callable[[], str], context: ssl.SSLContext | None
@@ -94,6 +97,10 @@ class _Server(ThreadingHTTPServer):
         self._context = context
         self._places = threading.BoundedSemaphore(_MOST_CONNECTIONS)
         super().__init__((listen.host, listen.port), _Handler)
+
+    def server_bind(self) -> None:
+        """Without the look-up of the host's name that HTTPServer does, which may take seconds."""
+        TCPServer.server_bind(self)
 
     def get_request(self) -> tuple[socket.socket, Any]:
         accepted, address = super().get_request()
@@ -108,10 +115,14 @@ class _Server(ThreadingHTTPServer):
         )
 
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as typeshed has it
-        if self._places.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
+        if not self._places.acquire(blocking=False):
             self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # no thread could be started
+            self._places.release()
+            raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as typeshed has it
         try:

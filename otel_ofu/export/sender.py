@@ -10,13 +10,13 @@ import random
 import threading
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from otel_ofu.clock import Clock
 from otel_ofu.export.body import Body
 from otel_ofu.export.outbox import Queue, QueueStats
 from otel_ofu.export.outcome import Delivered, Outcome, Refused, TooLarge, Transport, Unavailable
-from otel_ofu.export.parcel import Parcel
+from otel_ofu.export.parcel import Parcel, Priority
 from otel_ofu.export.request import halves
 from otel_ofu.export.tally import Observe, Tally
 
@@ -36,6 +36,16 @@ class Backoff:
         """The wait after so many failures in a row (1, 2, ...); `chance` in [0, 1)."""
         doubled = self.first_s * 2.0 ** min(failures - 1, 32)
         return min(self.most_s, doubled) * (1.0 - chance / 2)
+
+
+@dataclass(slots=True)
+class _Pace:
+    """How one priority fares: failures in a row, the pause, and what is left of a cut parcel."""
+
+    failures: int = 0
+    not_before_s: float = 0.0
+    parcel_id: int = -1
+    pieces: list[Body] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +68,7 @@ class Sender:
 
     Only the thread, or whoever calls `step` and `drain` in place of it, touches the transports.
     A backend that is away is tried again, with backoff, until the queue drops what is too old.
+    Each priority has its own backoff: a backend that takes no events still gets its metrics.
     """
 
     def __init__(
@@ -74,9 +85,7 @@ class Sender:
         self._backoff = backoff or Backoff()
         self._chance: Callable[[], float] = random.Random().random  # noqa: S311 - jitter only
         self._tally = Tally(queue.exporter, observe)
-        self._failures = 0
-        self._not_before_s = 0.0
-        self._cut: tuple[int, list[Body]] | None = None
+        self._paces = {priority: _Pace() for priority in Priority}
         self._end_s: float | None = None
         self._thread = threading.Thread(
             target=self._run, name=f"send-{queue.exporter}", daemon=True
@@ -109,20 +118,23 @@ class Sender:
         )
 
     def step(self, limit_s: float = _NO_LIMIT_S) -> float | None:
-        """Sends the next parcel, if it is time; seconds to wait then, None for the next put."""
-        wait_s = self._not_before_s - self._clock.monotonic_s()
-        if wait_s > 0:
-            return wait_s
-        parcel = self._queue.take()
+        """Tries the next parcel whose time has come; seconds to wait then, None for the next put.
+
+        0 after an attempt, whatever came of it; a pause is told by the step that finds nothing.
+        """
+        now_s = self._clock.monotonic_s()
+        ready = [p for p, pace in self._paces.items() if pace.not_before_s <= now_s]
+        parcel = self._queue.take(ready)
         if parcel is None:
-            return None
-        failure = self._deliver(parcel, self._clock.monotonic_s() + limit_s)
+            return self._pause_s(now_s) if len(self._queue) else None
+        failure = self._deliver(parcel, now_s + limit_s)
         return self._failed(parcel, failure) if failure else self._succeeded(parcel)
 
     def drain(self, deadline_s: float) -> None:
         """Sends all of the queue; ends at the deadline, or when a durable queue's backend fails."""
         end_s = self._clock.monotonic_s() + deadline_s
-        self._not_before_s = 0.0
+        for pace in self._paces.values():
+            pace.not_before_s = 0.0
         while (left_s := end_s - self._clock.monotonic_s()) > 0:
             wait_s = self.step(left_s)
             if wait_s is None or (wait_s > 0 and self._queue.durable):
@@ -139,17 +151,21 @@ class Sender:
         for transport in self._transports.values():
             transport.close()
 
+    def _pause_s(self, now_s: float) -> float | None:
+        waits_s = [pace.not_before_s - now_s for pace in self._paces.values()]
+        return min((wait_s for wait_s in waits_s if wait_s > 0), default=None)
+
     def _deliver(self, parcel: Parcel, end_s: float) -> Unavailable | None:
         """Sends the parcel, in pieces if need be; the failure that leaves some of it unsent."""
-        known = self._cut
-        pieces = known[1] if known and known[0] == parcel.id else [parcel.body]
-        while pieces:
-            outcome = self._send(pieces[0], end_s - self._clock.monotonic_s())
+        pace = self._paces[parcel.priority]
+        if pace.parcel_id != parcel.id:
+            pace.parcel_id, pace.pieces = parcel.id, [parcel.body]
+        while pace.pieces:
+            body = pace.pieces[0]
+            outcome = self._send(body, end_s - self._clock.monotonic_s())
             if isinstance(outcome, Unavailable):
-                self._cut = (parcel.id, pieces)
                 return outcome
-            pieces[:1] = self._settle(pieces[0], outcome)
-        self._cut = None
+            pace.pieces[:1] = self._settle(body, outcome)
         return None
 
     def _send(self, body: Body, limit_s: float) -> Outcome:
@@ -160,7 +176,7 @@ class Sender:
             return Unavailable("out of time at shutdown")
         try:
             return transport.send(body, limit_s)
-        except (ValueError, zlib.error) as error:
+        except zlib.error as error:
             return Refused(f"the body cannot be read: {error}")
         except OSError as error:  # a TLS file that is being replaced, no file descriptors left
             return Unavailable(error.strerror or str(error))
@@ -183,19 +199,22 @@ class Sender:
         return ()
 
     def _succeeded(self, parcel: Parcel) -> float:
-        self._failures = 0
-        self._tally.answered()
+        self._paces[parcel.priority] = _Pace()
+        self._tally.answered(self._place(parcel.body))
         self._queue.done(parcel)
         return 0.0
 
     def _failed(self, parcel: Parcel, failure: Unavailable) -> float:
-        self._failures += 1
-        self._tally.failed(parcel.body.points, self._place(parcel.body), failure.message)
-        delay_s = failure.after_s or self._backoff.delay_s(self._failures, self._chance())
-        self._not_before_s = self._clock.monotonic_s() + delay_s
+        """Puts the parcel back; 0, so that the other priorities get their turn at once."""
+        pace = self._paces[parcel.priority]
+        pace.failures += 1
+        points = sum(body.points for body in pace.pieces)
+        self._tally.failed(points, self._place(parcel.body), failure.message)
+        delay_s = failure.after_s or self._backoff.delay_s(pace.failures, self._chance())
+        pace.not_before_s = self._clock.monotonic_s() + delay_s
         self._queue.put_back(parcel)
-        return delay_s
+        return 0.0
 
     def _place(self, body: Body) -> str:
         transport = self._transports.get(body.signal)
-        return transport.place if transport else body.signal
+        return f"{body.signal} to {transport.place}" if transport else body.signal

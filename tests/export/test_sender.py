@@ -96,10 +96,8 @@ def test_an_outage_is_waited_out_with_growing_pauses_and_nothing_is_lost() -> No
         pauses: list[float] = []
         for second in range(600):
             r.queue.put(body(second))
-            wait_s = r.sender.step()
-            assert wait_s is not None
-            if r.sender._failures > len(pauses):
-                pauses.append(wait_s)
+            if r.sender.step() == 0.0:
+                pauses.append(r.sender.step() or 0.0)
             r.clock.advance(1.0)
         r.transport.outcomes.clear()
         r.settle()
@@ -112,7 +110,7 @@ def test_an_outage_is_waited_out_with_growing_pauses_and_nothing_is_lost() -> No
 def test_a_put_does_not_shorten_the_pause() -> None:
     with rig(Unavailable("busy", 30.0)) as r:
         r.queue.put(body())
-        assert r.sender.step() == 30.0
+        assert (r.sender.step(), r.sender.step()) == (0.0, 30.0)
         r.clock.advance(10.0)
         r.queue.put(body())
         assert r.sender.step() == 20.0
@@ -120,13 +118,33 @@ def test_a_put_does_not_shorten_the_pause() -> None:
 
 
 def test_an_event_overtakes_metrics_that_wait() -> None:
-    with rig(Unavailable("busy", 1.0)) as r:
+    with rig(Unavailable("busy", 10.0)) as r:
         r.queue.put(body(1))
         r.sender.step()
         r.queue.put(body(2), Priority.EVENTS)
-        r.clock.advance(1.0)
+        assert (r.sender.step(), r.sender.step()) == (0.0, 10.0)
+        assert values(r.transport.delivered) == [2]
+        r.clock.advance(10.0)
         r.settle()
         assert values(r.transport.delivered) == [2, 1]
+
+
+def test_a_backend_that_takes_no_events_still_gets_its_metrics() -> None:
+    event = Body("logs", body().gzipped, 1)
+    logs = ScriptedTransport([Unavailable("full", 10.0)], place="http://backend/v1/logs")
+    with rig() as r:
+        r.sender._transports = {"metrics": r.transport, "logs": logs}
+        r.queue.put(event, Priority.EVENTS)
+        r.queue.put(body(2))
+        r.queue.put(body(3))
+        assert [r.sender.step() for _ in range(4)] == [0.0, 0.0, 0.0, 10.0]
+        assert values(r.transport.delivered) == [2, 3]
+        expected = "logs to http://backend/v1/logs: full; kept and tried again"
+        assert r.sender.stats().error == expected
+        r.clock.advance(10.0)
+        r.settle()
+        assert logs.delivered == [event]
+        assert r.sender.stats().error == ""
 
 
 def test_what_grows_too_old_during_an_outage_is_dropped_and_counted() -> None:
@@ -152,7 +170,7 @@ def test_what_is_refused_is_counted_and_the_next_one_goes(
         assert stats.dropped == {"refused": 6}
         assert r.said == [("otlp", "dropped", 2)] * 3 + [("otlp", "sent", 2)]
     assert len(caplog.records) == 1
-    assert "http://backend/v1/metrics: points were dropped: HTTP 400" in caplog.text
+    assert "metrics to http://backend/v1/metrics: points were dropped: HTTP 400" in caplog.text
 
 
 def test_a_partial_success_counts_what_was_rejected() -> None:
@@ -188,8 +206,9 @@ def test_a_single_resource_that_is_too_large_is_dropped_and_counted() -> None:
 def test_halves_that_were_delivered_are_not_sent_again_after_a_failure() -> None:
     with rig(TooLarge("413"), Delivered(), Unavailable("down", 5.0)) as r:
         r.queue.put(body(gpus=4))
-        assert r.sender.step() == 5.0
+        assert (r.sender.step(), r.sender.step()) == (0.0, 5.0)
         assert len(r.queue) == 1
+        assert r.said[-1] == ("otlp", "failed", 2)
         r.clock.advance(5.0)
         r.settle()
         owners = [owner for owner, _, _ in points(r.transport.delivered)]
@@ -233,8 +252,8 @@ def test_each_cause_is_said_once_an_outage_and_its_end_too(
         r.queue.put(body())
         r.settle()
     words = [m.removeprefix("export otlp: ") for m in caplog.messages]
-    down = "http://backend/v1/metrics: {}; kept and tried again"
-    again = "the backend answers again"
+    down = "metrics to http://backend/v1/metrics: {}; kept and tried again"
+    again = "metrics to http://backend/v1/metrics: works again"
     assert words == [down.format("refused"), down.format("reset"), again,
                      down.format("refused"), again]  # fmt: skip
 
