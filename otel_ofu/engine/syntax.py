@@ -237,6 +237,27 @@ def walk(node: Node) -> Iterator[Node]:
         stack.extend(reversed(children(current)))
 
 
+def placed(node: Node, each: EntityKind) -> Iterator[tuple[Node, EntityKind]]:
+    """As `walk`, with the kind of entity that each node is judged for: a GPU inside a group."""
+    stack = [(node, each)]
+    while stack:
+        current, kind = stack.pop()
+        yield current, kind
+        inside: EntityKind = "gpu" if isinstance(current, Group) else kind
+        stack.extend((child, inside) for child in reversed(children(current)))
+
+
+def owner(kind: EntityKind, scope: Scope) -> EntityKind:
+    """Whose metric a scope means, in a condition that is judged for `kind`."""
+    match scope:
+        case Scope.OWN:
+            return kind
+        case Scope.JOB:
+            return "job"
+        case Scope.NODE:
+            return "node"
+
+
 def comparisons(node: Node) -> tuple[Compare | Flag, ...]:
     """The comparisons and flags that a verdict rests on: reached through and, or, not alone."""
     if isinstance(node, Compare | Flag):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ class Slots:
         self._by_id: dict[str, int] = {}
         self._entities: list[Entity | None] = []
         self._free: list[int] = []
+        self._live: NDArray[np.bool_] = np.zeros(0, np.bool_)
         self.last_seen_s: NDArray[np.float64] = np.full(0, np.nan)
         self.first_seen_s: NDArray[np.float64] = np.full(0, np.nan)
 
@@ -40,7 +41,11 @@ class Slots:
 
     def live(self) -> NDArray[np.bool_]:
         """Which columns are in use."""
-        return np.fromiter((e is not None for e in self._entities), np.bool_, len(self))
+        return self._live[: len(self)]
+
+    def by_column(self) -> Sequence[Entity | None]:
+        """Who has each column now."""
+        return self._entities.copy()
 
     def give(self, entity: Entity, first_seen_s: float) -> int:
         """A column for a new entity."""
@@ -69,6 +74,7 @@ class Slots:
         if entity is not None:
             del self._by_id[entity.id]
             self._entities[slot] = None
+            self._live[slot] = False
             heapq.heappush(self._free, slot)
 
     def silent_since(self, time_s: float) -> list[Entity]:
@@ -83,7 +89,9 @@ class Slots:
             more = np.full(max(64, slot + 1), np.nan)
             self.last_seen_s = np.concatenate([self.last_seen_s, more])
             self.first_seen_s = np.concatenate([self.first_seen_s, more])
+            self._live = np.concatenate([self._live, np.zeros(len(more), np.bool_)])
         self._entities[slot] = entity
+        self._live[slot] = True
         self._by_id[entity.id] = slot
 
 
