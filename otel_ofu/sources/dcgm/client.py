@@ -1,0 +1,184 @@
+"""The engine's client as a state machine: enters requests, leaves replies. Runs in the child.
+
+It connects when first asked, rebuilds everything after the engine went away, and waits longer
+after each failure. No exception of the vendor's client leaves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+from otel_ofu.clock import Clock
+from otel_ofu.errors import SourceUnavailable
+from otel_ofu.sources.dcgm import bindings, codes
+from otel_ofu.sources.dcgm.bindings import Bindings
+from otel_ofu.sources.dcgm.blocks import Periods
+from otel_ofu.sources.dcgm.engine import Engine, EngineError
+from otel_ofu.sources.dcgm.session import Plan, Session
+from otel_ofu.sources.dcgm.settings import Endpoint, endpoint
+from otel_ofu.sources.dcgm.wire import Failure, Read, Samples, Start, Target
+
+FIRST_WAIT_S = 1.0
+LONGEST_WAIT_S = 30.0
+VERSION_WAIT_S = 300.0
+"""After a refusal that only an upgrade can change."""
+
+Load = Callable[[str, str], Bindings]
+
+
+class Client:
+    """Used by one thread. `load` is exchanged in tests."""
+
+    def __init__(self, start: Start, clock: Clock, load: Load = bindings.load) -> None:
+        self._start = start
+        self._clock = clock
+        self._load = load
+        self._plan = Plan(tuple(start.fields), Periods(start.watch_s, start.clock_s))
+        self._bindings: Bindings | None = None
+        self._session: Session | None = None
+        self._targets: list[Target] = []
+        self._epoch = 0
+        self._said: set[str] = set()
+        self._wait_s = FIRST_WAIT_S
+        self._next_try_s = 0.0
+        self._failure = Failure(message="not connected yet")
+
+    def read(self, request: Read) -> Samples | Failure:
+        """Everything new, or why there is nothing. Connects if there is no connection."""
+        try:
+            return self._read(request)
+        except EngineError as error:
+            if self._session is None or error.code != codes.CONNECTION_LOST:
+                return self._failed(error)
+        # The engine was restarted: all handles are dead, a new session may work at once.
+        self._disconnect()
+        try:
+            return self._read(request)
+        except EngineError as error:
+            return self._failed(error)
+
+    def poll(self) -> None:
+        """Keep samples of what changes fast. A failure shows at the next `read`."""
+        if self._session is not None:
+            with suppress(EngineError):  # the next read meets it again, and tells
+                self._session.poll()
+
+    def close(self) -> None:
+        self._disconnect()
+
+    def _read(self, request: Read) -> Samples | Failure:
+        session = self._session
+        if session is None:
+            if self._clock.monotonic_s() < self._next_try_s:
+                return self._failure
+            session = self._connect()
+        elif session.outdated():
+            self._disconnect()
+            session = self._connect()
+        elif session.changed():
+            self._renew(session)
+        samples = session.read()
+        return Samples(
+            epoch=self._epoch,
+            targets=None if request.epoch == self._epoch else self._targets,
+            of_target=samples,
+            watched_since_s=session.watched_since_s,
+            paused=session.paused,
+            notes=list(self._unsaid(session)),
+        )
+
+    def _connect(self) -> Session:
+        try:
+            self._session = open_session(self._start, self._plan, self._clock, self._loaded())
+        except SourceUnavailable as error:
+            raise _UnavailableError(error) from error
+        self._wait_s = FIRST_WAIT_S
+        self._renew(self._session)
+        return self._session
+
+    def _loaded(self) -> Bindings:
+        if self._bindings is None:
+            settings = self._start.settings
+            self._bindings = self._load(settings.bindings_path, settings.library_path)
+        return self._bindings
+
+    def _renew(self, session: Session) -> None:
+        self._epoch += 1
+        self._targets = session.targets()
+
+    def _unsaid(self, session: Session) -> Iterator[str]:
+        for note in session.notes():
+            if note not in self._said:
+                self._said.add(note)
+                yield note
+
+    def _failed(self, error: EngineError) -> Failure:
+        if error.code == codes.TIMEOUT and self._session is not None:
+            # The engine is frozen, not gone: this connection works again when it thaws.
+            return failure_of(error, self._start)
+        self._disconnect()
+        wait_s = VERSION_WAIT_S if error.code in codes.VERSION_CODES else self._wait_s
+        self._wait_s = min(2 * self._wait_s, LONGEST_WAIT_S)
+        self._next_try_s = self._clock.monotonic_s() + wait_s
+        self._failure = failure_of(error, self._start)
+        return self._failure
+
+    def _disconnect(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
+
+class _UnavailableError(EngineError):
+    """The client itself cannot be loaded; carries the sentence and the remedy."""
+
+    def __init__(self, error: SourceUnavailable) -> None:
+        super().__init__(codes.LIBRARY_NOT_FOUND, str(error), "load the client")
+        self.unavailable = error
+
+
+def open_session(start: Start, plan: Plan, clock: Clock, loaded: Bindings) -> Session:
+    """Connect and start all watches; nothing stays behind in the engine when that fails."""
+    engine = connect(loaded, endpoint(start.settings))
+    try:
+        return Session(engine, plan, clock)
+    except BaseException:
+        engine.close()
+        raise
+
+
+def connect(loaded: Bindings, where: Endpoint) -> Engine:
+    """A connection over which the engine has answered: making one proves nothing."""
+    engine = Engine(loaded, where)
+    try:
+        engine.gpu_ids()
+    except EngineError as error:
+        engine.close()
+        if error.code == codes.CONNECTION_LOST:
+            raise NotAnEngineError(where) from error
+        raise
+    return engine
+
+
+class NotAnEngineError(EngineError):
+    """Somebody listens, but answers nothing that DCGM understands."""
+
+    def __init__(self, where: Endpoint) -> None:
+        words = f"{where} accepts connections but is no DCGM host engine"
+        super().__init__(codes.CONNECTION_LOST, words, "list the GPUs")
+
+
+def failure_of(error: EngineError, start: Start) -> Failure:
+    """An engine's refusal as a sentence that names what was tried."""
+    if isinstance(error, _UnavailableError):
+        cause = error.unavailable
+        return Failure(message=str(cause), remedy=cause.remedy, unavailable=True)
+    if isinstance(error, NotAnEngineError):
+        return Failure(message=error.words, remedy="set address to where nv-hostengine listens")
+    where = endpoint(start.settings)
+    known = codes.trouble(error.code, error.words)
+    what = known.detail
+    if error.code == codes.CONNECTION_LOST:
+        what = f"no DCGM host engine answers at {where}"
+    return Failure(message=f"{what} (to {error.call}: {error.code})", remedy=known.remedy)

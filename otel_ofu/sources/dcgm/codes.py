@@ -1,0 +1,133 @@
+"""DCGM's return codes in words: enters a code, leaves reason, sentence and remedy.
+
+Source: dcgm_structs.h (DCGM 3.3 to 4.6); codes are stable, names are not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from otel_ofu.model import GapReason
+
+BAD_PARAMETER = -1
+NOT_SUPPORTED = -6
+TIMEOUT = -11
+VERSION_MISMATCH = -12
+NO_DATA = -14
+FUNCTION_NOT_FOUND = -20
+CONNECTION_LOST = -21
+LIMIT_REACHED = -24
+LIBRARY_NOT_FOUND = -25
+MULTI_PASS = -38
+PAUSED = -54
+DRIVER_NOT_LOADED = -56
+
+VERSION_CODES = frozenset({VERSION_MISMATCH, FUNCTION_NOT_FOUND})
+"""Client and engine do not fit; trying again at once changes nothing."""
+
+
+def install(package: str) -> str:
+    """The commands that install a package of DCGM 4 on both families of distributions."""
+    return (
+        f"Debian/Ubuntu: sudo apt-get install {package}; RHEL: sudo dnf install {package} "
+        "(both from NVIDIA's CUDA repository)"
+    )
+
+
+INSTALL_CLIENT = install("datacenter-gpu-manager-4-core")
+INSTALL_PROFILING = (
+    install("datacenter-gpu-manager-4-proprietary") + "; then sudo systemctl restart nvidia-dcgm"
+)
+INSTALL_DRIVER = (
+    install("cuda-drivers")
+    + "; reboot or sudo modprobe nvidia; then sudo systemctl restart nvidia-dcgm"
+)
+START_ENGINE = "sudo systemctl enable --now nvidia-dcgm (Debian/Ubuntu and RHEL)"
+RESTART_ENGINE = "sudo systemctl restart nvidia-dcgm (Debian/Ubuntu and RHEL)"
+ALLOW_PROFILING = (
+    "run the host engine as root or with CAP_SYS_ADMIN, or put "
+    "'options nvidia NVreg_RestrictProfilingToAdminUsers=0' into /etc/modprobe.d/nvidia.conf, "
+    "run sudo update-initramfs -u (Debian/Ubuntu) or sudo dracut -f (RHEL), and reboot; "
+    "in a container add --cap-add SYS_ADMIN or --privileged"
+)
+MATCH_VERSIONS = (
+    "bring client and host engine to one version: Debian/Ubuntu: sudo apt-get install "
+    "--only-upgrade datacenter-gpu-manager-4-core; RHEL: sudo dnf upgrade "
+    "datacenter-gpu-manager-4-core; then sudo systemctl restart nvidia-dcgm"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """One state in words: `reason` for the gap, `detail` for people, `remedy` if there is one."""
+
+    reason: GapReason
+    detail: str
+    remedy: str = ""
+
+
+_TROUBLES = {
+    NOT_SUPPORTED: Trouble(GapReason.NOT_SUPPORTED, "not supported on this device"),
+    TIMEOUT: Trouble(GapReason.FAILED, "the host engine did not answer in time", RESTART_ENGINE),
+    VERSION_MISMATCH: Trouble(
+        GapReason.FAILED, "client and host engine have different versions", MATCH_VERSIONS
+    ),
+    -13: Trouble(GapReason.NOT_SUPPORTED, "this engine does not know the field", MATCH_VERSIONS),
+    NO_DATA: Trouble(GapReason.NOT_READY, "watched, but nothing was recorded yet"),
+    -15: Trouble(GapReason.STALE, "the engine calls its last sample stale"),
+    -16: Trouble(GapReason.FAILED, "the engine does not watch the field"),
+    -17: Trouble(GapReason.NOT_PERMITTED, "the engine may not read this", ALLOW_PROFILING),
+    -18: Trouble(GapReason.FAILED, "the GPU is lost", "drain the node and reset the GPU"),
+    -19: Trouble(GapReason.FAILED, "the GPU needs a reset", "drain the node and reset the GPU"),
+    FUNCTION_NOT_FOUND: Trouble(
+        GapReason.FAILED, "one of client and host engine is too old for the other", MATCH_VERSIONS
+    ),
+    CONNECTION_LOST: Trouble(
+        GapReason.FAILED, "the connection to the host engine is gone", START_ENGINE
+    ),
+    -22: Trouble(GapReason.NOT_SUPPORTED, "DCGM does not support this GPU"),
+    LIMIT_REACHED: Trouble(
+        GapReason.FAILED,
+        "the host engine has no free group: 64 groups and 64 field groups serve all its clients",
+        "see dcgmi group --list and dcgmi fieldgroup --list, stop the client that leaks them or "
+        + RESTART_ENGINE,
+    ),
+    -29: Trouble(
+        GapReason.NOT_PERMITTED,
+        "profiling is kept to administrators and the host engine is none",
+        ALLOW_PROFILING,
+    ),
+    -32: Trouble(GapReason.NOT_SUPPORTED, "the field is not for this call"),
+    -33: Trouble(
+        GapReason.NOT_SUPPORTED, "the engine has no profiling module loaded", INSTALL_PROFILING
+    ),
+    -34: Trouble(
+        GapReason.FAILED,
+        "another profiler holds the GPU's counters (Nsight, CUPTI or a second DCGM)",
+        "end the other profiler; see sudo lsof /dev/nvidia*",
+    ),
+    -35: Trouble(GapReason.NOT_SUPPORTED, "no GPU that DCGM supports"),
+    -36: Trouble(
+        GapReason.NOT_SUPPORTED, "no profiling counters on this GPU with this driver or as a vGPU"
+    ),
+    -37: Trouble(
+        GapReason.FAILED, "the profiling module failed and does not recover", RESTART_ENGINE
+    ),
+    MULTI_PASS: Trouble(GapReason.NOT_SUPPORTED, "too many counters for this GPU to take together"),
+    PAUSED: Trouble(
+        GapReason.NOT_READY, "profiling is paused in the engine", "dcgmi profile --resume"
+    ),
+    DRIVER_NOT_LOADED: Trouble(
+        GapReason.FAILED, "the host engine found no NVIDIA driver", INSTALL_DRIVER
+    ),
+    -57: Trouble(GapReason.FAILED, "the NVIDIA driver hangs", "see the kernel's log (dmesg)"),
+    -67: Trouble(GapReason.FAILED, "the GPUs are detached from the engine", "dcgmi set --attach"),
+}
+
+
+def trouble(code: int, words: str = "") -> Trouble:
+    """What a code means; unknown codes keep the number and DCGM's own words."""
+    known = _TROUBLES.get(code)
+    if known is not None:
+        return known
+    return Trouble(GapReason.FAILED, f"DCGM error {code}" + (f": {words}" if words else ""))

@@ -1,0 +1,189 @@
+"""What an engine can see: enters an `Engine`, leaves GPUs and MIG instances with identity.
+
+MIG: one target for each compute instance, since that is what a job is given. Where it is alone in
+its GPU instance, the values are those of the GPU instance, which has memory counters too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from otel_ofu.sources.dcgm import codes
+from otel_ofu.sources.dcgm.blanks import blank_reason
+from otel_ofu.sources.dcgm.engine import (
+    COMPUTE_INSTANCE,
+    GPU,
+    GPU_INSTANCE,
+    NONE,
+    Engine,
+    EngineError,
+    Entity,
+    MigEntity,
+)
+from otel_ofu.sources.dcgm.wire import Sample, Target
+
+DRIVER, NAME, NVML_INDEX, SERIAL, UUID, PCI, MAX_SLICES = 1, 50, 52, 53, 54, 57, 69
+GPM_SUPPORT = 94
+_IDENTITY = (NAME, NVML_INDEX, SERIAL, UUID, PCI, MAX_SLICES)
+_USUAL_SLICES = 7  # every GPU with MIG up to Blackwell
+_ONCE_S = 3600.0
+_PROFILE = re.compile(r"(?:\d+c\.)?\d+g\.\d+gb(?:\+\S+)?")
+_NO_MIG = frozenset({-6, -14, -22})
+_NO_LABEL = frozenset({-1, -3, -6, -13, -14, -16})
+
+GROUP_SIZE = 64
+"""Entities that fit into one group of every engine since 3.x."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One target and where its values are: `entity`, and on its GPU `gpu` the clocks.
+
+    `gpm` is whether the GPU is profiled through the driver; None where the engine cannot tell.
+    """
+
+    target: Target
+    entity: Entity
+    gpu: Entity
+    gpm: bool | None
+    max_slices: int
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """All units, the ids that must stay equal for them to stay true, and what was left out."""
+
+    units: tuple[Unit, ...]
+    layout: tuple[object, ...]
+    notes: tuple[str, ...] = ()
+
+
+def layout(engine: Engine) -> tuple[object, ...]:
+    """GPUs and MIG instances by id: changes when someone reconfigures them."""
+    return (tuple(engine.gpu_ids()), tuple(_mig(engine)))
+
+
+def take(engine: Engine) -> Inventory:
+    """Ask the engine for everything it sees. GPUs without a UUID are noted and left out."""
+    gpus, mig = engine.gpu_ids(), _mig(engine)
+    entities = [(GPU, i) for i in gpus] + [m.entity for m in mig]
+    facts = _facts(engine, entities)
+    driver = _driver(engine, gpus)
+    units = [_gpu_unit(engine, (GPU, i), facts[GPU, i], driver) for i in gpus]
+    units += _mig_units(mig, facts, {u.entity: u for u in units})
+    nameless = [u.entity for u in units if not u.target.uuid]
+    notes = tuple(f"DCGM gives no UUID for entity {e}; it is left out" for e in nameless)
+    return Inventory(tuple(u for u in units if u.target.uuid), (tuple(gpus), tuple(mig)), notes)
+
+
+def is_known(engine: Engine, field_id: int) -> bool:
+    """Whether this engine knows a field; one unknown id would spoil a whole group."""
+    try:
+        engine.drop(None, engine.field_group([field_id]))
+    except EngineError as error:
+        if error.code == codes.BAD_PARAMETER:
+            return False
+        raise
+    return True
+
+
+def _mig(engine: Engine) -> list[MigEntity]:
+    try:
+        return engine.mig_entities()
+    except EngineError as error:
+        # Engines without any GPU that can do MIG refuse the question.
+        if error.code in _NO_MIG:
+            return []
+        raise
+
+
+def _facts(engine: Engine, entities: Sequence[Entity]) -> dict[Entity, dict[int, str]]:
+    """Identity of every entity: looked at once, since it stays while the entity exists."""
+    fields = [*_IDENTITY, *([GPM_SUPPORT] if is_known(engine, GPM_SUPPORT) else [])]
+    facts: dict[Entity, dict[int, str]] = {}
+    for start in range(0, len(entities), GROUP_SIZE):
+        chunk = entities[start : start + GROUP_SIZE]
+        rows = _look(engine, chunk, chunk, fields)
+        facts |= {e: {s.field: _text(s) for s in row} for e, row in zip(chunk, rows, strict=True)}
+    return facts
+
+
+def _driver(engine: Engine, gpus: Sequence[int]) -> str:
+    """Version of the driver: a field of the whole machine, watched through any GPU."""
+    if not gpus:
+        return ""
+    try:
+        rows = _look(engine, [(GPU, gpus[0])], [(NONE, 0)], [DRIVER])
+    except EngineError as error:
+        if error.code in _NO_LABEL:
+            return ""
+        raise
+    return _text(rows[0][0])
+
+
+def _look(
+    engine: Engine, watched: Sequence[Entity], read: Sequence[Entity], fields: Sequence[int]
+) -> list[list[Sample]]:
+    group, field_group = engine.group(watched), engine.field_group(fields)
+    engine.watch(group, field_group, _ONCE_S, 2 * _ONCE_S)
+    samples = engine.latest(read, fields)
+    engine.drop(group, field_group)
+    return samples
+
+
+def _text(sample: Sample) -> str:
+    value = sample.value
+    blank = blank_reason(value) is not None
+    return "" if sample.status or value is None or blank else str(value)
+
+
+def _gpu_unit(engine: Engine, entity: Entity, facts: Mapping[int, str], driver: str) -> Unit:
+    index, gpm, slices = (facts.get(f, "") for f in (NVML_INDEX, GPM_SUPPORT, MAX_SLICES))
+    target = Target(
+        uuid=facts.get(UUID, ""),
+        index=int(index) if index else None,
+        model=facts.get(NAME, ""),
+        pci_address=facts.get(PCI, ""),
+        serial=facts.get(SERIAL, ""),
+        driver_version=driver,
+        architecture=engine.architecture(entity[1]),
+    )
+    return Unit(target, entity, entity, gpm == "1" if gpm else None, int(slices or 0))
+
+
+def _mig_units(
+    mig: Sequence[MigEntity], facts: Mapping[Entity, Mapping[int, str]], gpus: Mapping[Entity, Unit]
+) -> list[Unit]:
+    instances = {m.entity: m for m in mig if m.entity[0] == GPU_INSTANCE}
+    computes = [m for m in mig if m.entity[0] == COMPUTE_INSTANCE]
+    shared_by = Counter(m.parent for m in computes)
+    units = []
+    for compute in computes:
+        instance = instances.get(compute.parent)
+        gpu = gpus.get(instance.parent) if instance else None
+        if instance is None or gpu is None:
+            continue  # torn down between two calls; the next look sees it whole
+        source = instance if shared_by[compute.parent] == 1 else compute
+        target = _mig_target(compute, instance, gpu, facts)
+        units.append(Unit(target, source.entity, gpu.entity, gpu.gpm, gpu.max_slices))
+    return units
+
+
+def _mig_target(
+    compute: MigEntity, instance: MigEntity, gpu: Unit, facts: Mapping[Entity, Mapping[int, str]]
+) -> Target:
+    names = [facts[m.entity].get(NAME, "") for m in (compute, instance)]
+    profiles = [m[0] for m in map(_PROFILE.search, names) if m]
+    return msgspec.structs.replace(
+        gpu.target,
+        uuid=facts[compute.entity].get(UUID) or facts[instance.entity].get(UUID, ""),
+        parent=gpu.target.uuid,
+        sm_share=min(1.0, compute.slices / (gpu.max_slices or _USUAL_SLICES)) or 1.0,
+        mig_profile=profiles[0] if profiles else "",
+        mig_instance_id=instance.instance_id,
+    )

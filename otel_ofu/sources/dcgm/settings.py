@@ -1,0 +1,77 @@
+"""What a user can say about DCGM: enters text, leaves a checked endpoint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+
+from otel_ofu.errors import SourceUnavailable
+
+DEFAULT_PORT = 5555
+MIN_INTERVAL_S = 0.1
+"""Shorter profiling intervals are accepted by the engine and give wrong values (DCGM issue 310)."""
+
+_ALLOWED = "allowed: host, host:port, unix:///path/to/socket"
+
+
+class DcgmSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the engine is and how to find its client.
+
+    `address`: `host`, `host:port` or `unix:///path`; empty is the engine of this machine.
+    `embedded` runs an engine inside the child process instead. `bindings_path` and `library_path`
+    are folders; empty means the places where the packages of DCGM install. Without `profiling`
+    no field of 1001 and above is asked for, so OFU has no value.
+    """
+
+    address: str = ""
+    embedded: bool = False
+    bindings_path: str = ""
+    library_path: str = ""
+    profiling: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where to connect; `address` is `host:port` or the path of a socket, empty when embedded."""
+
+    kind: Literal["tcp", "unix", "embedded"]
+    address: str = ""
+
+    def __str__(self) -> str:
+        prefix = {"tcp": "", "unix": "unix://", "embedded": "embedded engine"}[self.kind]
+        return prefix + self.address
+
+
+def endpoint(settings: DcgmSettings) -> Endpoint:
+    """The endpoint that the settings name. SourceUnavailable if they make no sense."""
+    text = settings.address
+    if settings.embedded:
+        if text:
+            raise _unusable(text, "an embedded engine has no address; set one of the two")
+        return Endpoint("embedded")
+    if text.startswith(("unix:", "/")):
+        path = text.removeprefix("unix://")
+        if not path.startswith("/") or path == "/":
+            raise _unusable(text, f"the path of the socket must be absolute; {_ALLOWED}")
+        return Endpoint("unix", path)
+    return Endpoint("tcp", _host_and_port(text or "127.0.0.1"))
+
+
+def _host_and_port(text: str) -> str:
+    if "://" in text or "/" in text or any(c.isspace() for c in text):
+        raise _unusable(text, _ALLOWED)
+    host, colon, port = text.rpartition(":")
+    if not colon or text.endswith("]"):
+        return f"{text}:{DEFAULT_PORT}"
+    bare_ipv6 = ":" in host and not host.endswith("]")
+    if not host or bare_ipv6:
+        raise _unusable(text, f"write an IPv6 address as [::1]:{DEFAULT_PORT}; {_ALLOWED}")
+    if not (port.isascii() and port.isdigit() and 0 < int(port) < 1 << 16):
+        raise _unusable(text, f"the port must be 1 to 65535; {_ALLOWED}")
+    return text
+
+
+def _unusable(address: str, why: str) -> SourceUnavailable:
+    return SourceUnavailable(f"dcgm address {address!r}: {why}")

@@ -1,0 +1,180 @@
+"""The source: enters `DcgmSettings`, leaves readings once a tick, whatever the engine does.
+
+It never waits longer for the child than its budget. A child that is late costs its devices gaps;
+one that stays silent is killed and started again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from otel_ofu.catalog.registry import Registry
+from otel_ofu.clock import Clock
+from otel_ofu.errors import SourceError, SourceUnavailable
+from otel_ofu.model import Gap, GapReason, Reading, Window
+from otel_ofu.sources.dcgm.child import STOP_GRACE_S, Channel, ChannelClosedError, Child
+from otel_ofu.sources.dcgm.judge import Moment
+from otel_ofu.sources.dcgm.readings import NAME, Interpreter
+from otel_ofu.sources.dcgm.settings import MIN_INTERVAL_S, DcgmSettings, endpoint
+from otel_ofu.sources.dcgm.wire import Failure, Read, Reply, Samples, Start, Target
+
+BUDGET_SHARE = 0.8
+"""Of the interval: how long a read waits for the child."""
+
+SILENCE_S = 30.0
+"""After which a silent child is killed; at least three intervals."""
+
+_FIRST_RESTART_S = 5.0
+_LONGEST_RESTART_S = 60.0
+_FASTEST_CLOCK_S = 1.0
+
+_log = logging.getLogger(__name__)
+
+
+def start_message(settings: DcgmSettings, field_ids: Sequence[int], interval_s: float) -> Start:
+    """What a child is told first. Fields are taken twice a tick, so that none is ever too old."""
+    watch_s = max(MIN_INTERVAL_S, interval_s / 2)
+    return Start(settings, list(field_ids), watch_s, min(_FASTEST_CLOCK_S, watch_s))
+
+
+class DcgmSource:
+    """Reads all GPUs and MIG instances that one engine sees.
+
+    `interval_s` is the tick, at least 0.1. `launch` starts the client; tests exchange it.
+    SourceUnavailable if the settings make no sense.
+    """
+
+    def __init__(
+        self,
+        settings: DcgmSettings,
+        *,
+        registry: Registry,
+        clock: Clock,
+        interval_s: float,
+        launch: Callable[[], Channel] = Child,
+    ) -> None:
+        if not interval_s >= MIN_INTERVAL_S:
+            raise SourceUnavailable(
+                f"interval {interval_s:g} s: DCGM gives wrong values below {MIN_INTERVAL_S:g} s"
+            )
+        self._where = endpoint(settings)
+        self._clock = clock
+        self._interval_s = interval_s
+        self._launch = launch
+        self._interpreter = Interpreter(registry, clock.now_s(), with_profiling=settings.profiling)
+        ids = [f.id for f in self._interpreter.fields]
+        self._start = start_message(settings, ids, interval_s)
+        self._channel: Channel | None = None
+        self._asked_at_s: float | None = None
+        self._restart_at_s = 0.0
+        self._restart_wait_s = _FIRST_RESTART_S
+        self._epoch = 0
+        self._targets: Sequence[Target] = ()
+        self._last_read_s: float | None = None
+        self._said = ""
+
+    @property
+    def name(self) -> str:
+        return NAME
+
+    def read(self, now_s: float) -> Sequence[Reading]:
+        """A reading of every device. SourceError when none was ever seen."""
+        window = self._window(now_s)
+        reply = self._ask()
+        if isinstance(reply, Samples):
+            return self._interpret(reply, window)
+        if isinstance(reply, Failure):
+            text = reply.message
+            self._say(f"{text} ({reply.remedy})" if reply.remedy else text)
+        else:
+            text = f"host engine did not answer for {self._silent_s():.0f} s"
+        if not self._targets:
+            raise _error(reply, text)
+        gap = Gap(GapReason.FAILED, text)
+        return [self._interpreter.failed(t, gap, window) for t in self._targets]
+
+    def close(self) -> None:
+        """End the child, within two seconds."""
+        self._drop(STOP_GRACE_S)
+
+    def _window(self, now_s: float) -> Window:
+        """Since the last read, or one interval if that is not one interval ago."""
+        last_s, self._last_read_s = self._last_read_s, now_s
+        usual_s = now_s - self._interval_s
+        follows = last_s is not None and abs(last_s - usual_s) < self._interval_s / 2
+        return Window(last_s if last_s is not None and follows else usual_s, now_s)
+
+    def _ask(self) -> Samples | Failure | None:
+        """The child's answer to this tick or the one before; None if it is late."""
+        try:
+            channel = self._running()
+            if channel is None:
+                return Failure(message="the DCGM client process is being started again")
+            if self._asked_at_s is None:
+                channel.send(Read(self._epoch))
+                self._asked_at_s = self._clock.monotonic_s()
+            return self._answer(channel.receive(BUDGET_SHARE * self._interval_s))
+        except ChannelClosedError as error:
+            self._restart_later()
+            return Failure(message=str(error))
+
+    def _answer(self, reply: Reply | None) -> Samples | Failure | None:
+        if isinstance(reply, Samples | Failure):
+            self._asked_at_s = None
+            return reply
+        if self._silent_s() >= max(SILENCE_S, 3 * self._interval_s):
+            # It may hang in a call for two minutes; a new child can do better, no worse.
+            silent_s = self._silent_s()
+            self._restart_later()
+            return Failure(
+                message=f"host engine did not answer for {silent_s:.0f} s; "
+                "its client process was ended and will be started again"
+            )
+        return None
+
+    def _running(self) -> Channel | None:
+        if self._channel is None and self._clock.monotonic_s() >= self._restart_at_s:
+            self._channel = self._launch()
+            self._channel.send(self._start)
+        return self._channel
+
+    def _restart_later(self) -> None:
+        self._drop(grace_s=0.0)
+        self._restart_at_s = self._clock.monotonic_s() + self._restart_wait_s
+        self._restart_wait_s = min(2 * self._restart_wait_s, _LONGEST_RESTART_S)
+
+    def _drop(self, grace_s: float) -> None:
+        channel, self._channel = self._channel, None
+        self._asked_at_s = None
+        self._epoch = 0
+        if channel is not None:
+            channel.stop(grace_s)
+
+    def _silent_s(self) -> float:
+        asked_at_s = self._asked_at_s
+        return 0.0 if asked_at_s is None else self._clock.monotonic_s() - asked_at_s
+
+    def _interpret(self, reply: Samples, window: Window) -> list[Reading]:
+        self._restart_wait_s = _FIRST_RESTART_S
+        self._said = ""
+        if reply.targets is not None:
+            self._targets, self._epoch = reply.targets, reply.epoch
+        for note in reply.notes:
+            _log.warning("dcgm at %s: %s", self._where, note)
+        moment = Moment(
+            self._clock.now_s(), reply.watched_since_s, self._start.watch_s, reply.paused
+        )
+        pairs = zip(self._targets, reply.of_target, strict=True)
+        return [self._interpreter.reading(t, s, moment, window) for t, s in pairs]
+
+    def _say(self, text: str) -> None:
+        if text != self._said:
+            self._said = text
+            _log.warning("dcgm at %s: %s", self._where, text)
+
+
+def _error(reply: Reply | None, text: str) -> SourceError:
+    if isinstance(reply, Failure) and reply.unavailable:
+        return SourceUnavailable(reply.message, reply.remedy)
+    return SourceError(text)

@@ -1,0 +1,153 @@
+"""What parent and child say to each other: enters and leaves as length-prefixed MessagePack."""
+
+from __future__ import annotations
+
+import msgspec
+
+from otel_ofu.model import GapReason
+from otel_ofu.sources.dcgm.settings import DcgmSettings
+
+MAX_FRAME_BYTES = 16 << 20
+"""Far above any answer (32 GPUs with 14 MIG instances need 1 MB); more is a broken peer."""
+
+Value = int | float | str | None
+
+
+class Sample(msgspec.Struct, frozen=True, array_like=True):
+    """One value of one field as the engine gave it; `ts_us` is the engine's Unix time."""
+
+    field: int
+    status: int
+    ts_us: int
+    value: Value
+
+
+class StandingGap(msgspec.Struct, frozen=True, array_like=True):
+    """A field that is not read at all, and why."""
+
+    field: int
+    reason: GapReason
+    detail: str
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """One GPU or MIG compute instance; the fields of `Device`, and what is not read of it."""
+
+    uuid: str
+    index: int | None = None
+    model: str = ""
+    pci_address: str = ""
+    parent: str = ""
+    sm_share: float = 1.0
+    mig_profile: str = ""
+    mig_instance_id: int | None = None
+    serial: str = ""
+    driver_version: str = ""
+    architecture: str = ""
+    gaps: list[StandingGap] = []
+
+
+class GpuProfiling(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether one GPU gives profiling counters: `backend` is gpm, multiplexed or none."""
+
+    uuid: str
+    model: str
+    backend: str
+    ok: bool
+    reason: str = ""
+    remedy: str = ""
+
+
+class Start(msgspec.Struct, frozen=True, tag="start"):
+    """First message to a child: `fields` in order of importance, both periods in seconds."""
+
+    settings: DcgmSettings
+    fields: list[int]
+    watch_s: float
+    clock_s: float
+
+
+class Read(msgspec.Struct, frozen=True, tag="read"):
+    """Ask for all that is new; `epoch` is the topology that the parent already has."""
+
+    epoch: int
+
+
+class ProbeRequest(msgspec.Struct, frozen=True, tag="probe"):
+    """Ask what can be reached; answered by several `ProbeReport`s, each with more in it."""
+
+
+class Samples(msgspec.Struct, frozen=True, kw_only=True, tag="samples"):
+    """`of_target[i]` are the samples of `targets[i]`; `targets` is absent when unchanged.
+
+    `watched_since_s` is when the present watches began; `paused` that profiling is.
+    """
+
+    epoch: int
+    targets: list[Target] | None
+    of_target: list[list[Sample]]
+    watched_since_s: float
+    paused: bool = False
+    notes: list[str] = []
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True, tag="failure"):
+    """Nothing could be read; `unavailable` when it will not change by itself."""
+
+    message: str
+    remedy: str = ""
+    unavailable: bool = False
+
+
+class ProbeReport(msgspec.Struct, frozen=True, kw_only=True, tag="report"):
+    """What is known so far; `problems` pairs a sentence with its remedy."""
+
+    bindings_path: str = ""
+    bindings_major: int | None = None
+    library_version: str = ""
+    engine_version: str = ""
+    reachable: bool = False
+    profiling: list[GpuProfiling] = []
+    problems: list[tuple[str, str]] = []
+    done: bool = False
+
+
+Request = Start | Read | ProbeRequest
+Reply = Samples | Failure | ProbeReport
+
+
+def frame(message: Request | Reply) -> bytes:
+    """The bytes of a message, with their number as 4 bytes in front."""
+    body = msgspec.msgpack.encode(message)
+    return len(body).to_bytes(4, "big") + body
+
+
+def parse_request(body: bytes) -> Request:
+    return msgspec.msgpack.decode(body, type=Request)
+
+
+def parse_reply(body: bytes) -> Reply:
+    return msgspec.msgpack.decode(body, type=Reply)
+
+
+class FrameBuffer:
+    """Bytes in any portions, whole message bodies out. ValueError on a size that cannot be."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+
+    def feed(self, chunk: bytes) -> None:
+        self._bytes += chunk
+
+    def next_body(self) -> bytes | None:
+        """The oldest whole body, or None until more bytes came."""
+        if len(self._bytes) < 4:  # noqa: PLR2004 - the length prefix of `frame`
+            return None
+        size = int.from_bytes(self._bytes[:4], "big")
+        if size > MAX_FRAME_BYTES:
+            raise ValueError(f"a message of {size} bytes; at most {MAX_FRAME_BYTES} are possible")
+        if len(self._bytes) < 4 + size:
+            return None
+        body = bytes(self._bytes[4 : 4 + size])
+        del self._bytes[: 4 + size]
+        return body

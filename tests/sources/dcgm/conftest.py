@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.sources.dcgm.rig import Rig
+
+MakeRig = Callable[..., Rig]
+
+
+@pytest.fixture
+def rig() -> Iterator[MakeRig]:
+    """Makes rigs; a group, field group or handle that a rig leaves in its engine fails the test."""
+    made: list[Rig] = []
+
+    def make(state: dict[str, Any], **settings: object) -> Rig:
+        made.append(Rig(state, **settings))
+        return made[-1]
+
+    yield make
+    for one in made:
+        assert one.close() == []

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import pytest
+
+from otel_ofu.errors import SourceUnavailable
+from otel_ofu.sources.dcgm.settings import DcgmSettings, Endpoint, endpoint
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("", Endpoint("tcp", "127.0.0.1:5555")),
+        ("gpu-7", Endpoint("tcp", "gpu-7:5555")),
+        ("gpu-7.example.org:6000", Endpoint("tcp", "gpu-7.example.org:6000")),
+        ("10.0.0.7:1", Endpoint("tcp", "10.0.0.7:1")),
+        ("[::1]", Endpoint("tcp", "[::1]:5555")),
+        ("[::1]:6000", Endpoint("tcp", "[::1]:6000")),
+        ("unix:///run/dcgm.sock", Endpoint("unix", "/run/dcgm.sock")),
+        ("/run/dcgm.sock", Endpoint("unix", "/run/dcgm.sock")),
+    ],
+)
+def test_addresses(address: str, expected: Endpoint) -> None:
+    assert endpoint(DcgmSettings(address=address)) == expected
+
+
+def test_an_embedded_engine_has_no_address() -> None:
+    assert endpoint(DcgmSettings(embedded=True)) == Endpoint("embedded")
+    with pytest.raises(SourceUnavailable, match="set one of the two"):
+        endpoint(DcgmSettings(embedded=True, address="gpu-7"))
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://gpu-7:5555", "gpu-7:0", "gpu-7:65536", "gpu-7:x", "gpu-7:", ":5555", "gpu 7",
+        "::1", "unix://run/dcgm.sock", "unix:///", "/", "gpu-7/5555", "gpu-7:٣",
+    ],
+)  # fmt: skip
+def test_an_address_that_means_nothing_is_named_with_what_is_allowed(address: str) -> None:
+    with pytest.raises(SourceUnavailable) as caught:
+        endpoint(DcgmSettings(address=address))
+    assert repr(address) in str(caught.value)
+    assert "unix:///path" in str(caught.value)
