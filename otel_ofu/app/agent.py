@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -90,13 +90,10 @@ def stop_signals() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def run_until_stopped(agent: Agent, said: Callable[[], None], limit_s: float | None) -> int:
-    """Runs until a signal or until `limit_s` seconds are over; 0 in both cases."""
-    with stop_signals() as stopped:
-        try:
-            agent.start(stopped)
-            said()
-            stopped.wait(limit_s)
-        finally:
-            agent.stop()
-    return 0
+def run_until(stopped: threading.Event, agent: Agent, limit_s: float | None) -> None:
+    """Runs until the event is set or `limit_s` seconds are over."""
+    try:
+        agent.start(stopped)
+        stopped.wait(limit_s)
+    finally:
+        agent.stop()

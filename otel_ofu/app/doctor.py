@@ -6,16 +6,17 @@ nothing is sent but an empty request to each OTLP endpoint.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from threading import Event
 
 from otel_ofu.app.deriving import deriver
 from otel_ofu.app.exporters import otlp_targets
 from otel_ofu.app.sources import AUTO, Candidate, Look, factory, look_at
-from otel_ofu.app.state import state_dir
+from otel_ofu.app.state import could_be_state_dir
 from otel_ofu.clock import Clock
 from otel_ofu.config import Config
-from otel_ofu.errors import OtelOfuError, SourceError
+from otel_ofu.errors import SourceError
 from otel_ofu.export.otlp import check
 from otel_ofu.model import Observation
 
@@ -88,8 +89,6 @@ def _gpus(
 
 def _two_rounds(config: Config, clock: Clock, name: str) -> Sequence[Observation]:
     """Reads twice, as long apart as a window needs, and derives."""
-    from threading import Event  # noqa: PLC0415 - one pause
-
     gpu = config.receivers.gpu
     source, derived = factory(name, gpu, clock)(), deriver(gpu, "")
     try:
@@ -152,11 +151,8 @@ def _endpoints(config: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _state(config: Config, environ: Mapping[str, str]) -> Finding:
-    try:
-        folder = state_dir(config.state_dir, environ)
-    except OtelOfuError as error:
-        return Finding("state", good=False, words=str(error))
-    return Finding("state", good=True, words=f"{folder} can be written")
-
-
-Examine = Callable[[Config, Mapping[str, str], Clock], Report]
+    folder, good = could_be_state_dir(config.state_dir, environ)
+    if good:
+        return Finding("state", good=True, words=f"{folder} can be written")
+    remedy = "set state_dir to a folder that this user may write"
+    return Finding("state", good=False, words=f"{folder} cannot be written", remedy=remedy)

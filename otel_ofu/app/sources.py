@@ -50,7 +50,7 @@ class Look:
 
     @property
     def absent(self) -> str:
-        return "does not see this GPU" if self.candidate.usable else self.candidate.words
+        return "does not see this GPU" if self.candidate.usable else "does not work here, see above"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +124,17 @@ def _look_at_nvml(gpu: Gpu, clock: Clock) -> Look:
     finally:
         source.close()
     gpm = sum(each.has_gpm for each in found)
-    words = f"{len(found)} GPUs through NVML, {gpm} of them with GPM counters"
+    words = f"{_gpus(len(found))} through NVML, {gpm} with GPM counters"
     gpus = {
         device.uuid: (each.has_gpm, each.gpm_problem or "GPM counters, so OFU")
         for each in found
         for device in (each.device, *each.instances)
     }
     return Look(Candidate("nvml", usable=bool(found), words=words, devices=len(found)), gpus)
+
+
+def _gpus(count: int) -> str:
+    return f"{count} GPU{'' if count == 1 else 's'}"
 
 
 def _look_at_scrape(gpu: Gpu, clock: Clock) -> Look:
@@ -141,7 +145,7 @@ def _look_at_scrape(gpu: Gpu, clock: Clock) -> Look:
     finally:
         source.close()
     places = ", ".join(endpoint.url for endpoint in gpu.scrape.endpoints)
-    words = f"{len(reports)} GPUs at {places}"
+    words = f"{_gpus(len(reports))} at {places}"
     gpus = {
         report.device.uuid: (not report.missing, "; ".join(report.missing.values()) or "has OFU")
         for report in reports

@@ -30,6 +30,13 @@ def state_dir(configured: str, environ: Mapping[str, str]) -> Path:
     return folder
 
 
+def could_be_state_dir(configured: str, environ: Mapping[str, str]) -> tuple[Path, bool]:
+    """The folder, and whether `state_dir` would find or make it; nothing is made."""
+    folder = _chosen(configured, environ)
+    nearest = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    return folder, nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)
+
+
 def _chosen(configured: str, environ: Mapping[str, str]) -> Path:
     if configured:
         return Path(configured).expanduser()

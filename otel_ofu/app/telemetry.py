@@ -7,7 +7,9 @@ another, and everything that is lost is counted.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -64,10 +66,14 @@ class _Parts:
 
 
 class Telemetry:
-    """Built whole or not at all: ConfigError names what is wrong with which exporter."""
+    """Built whole or not at all: ConfigError names what is wrong with which exporter.
 
-    def __init__(self, ground: Ground, screens: Sequence[Screen] = ()) -> None:
+    `unseen` is set when a screen went away (a closed pipe) and nothing else takes what is exported.
+    """
+
+    def __init__(self, ground: Ground, screens: Sequence[Screen], unseen: threading.Event) -> None:
         self._ground = ground
+        self._unseen = unseen
         self.targets = otlp_targets(ground.config, ground.environ)
         registry, common = load_registry(), common_attributes(ground)
         self.meter = AgentMetrics(registry, common, agent_id(ground.state_dir, ground.host))
@@ -79,7 +85,6 @@ class Telemetry:
         self._parts.senders = {target.name: self._sender(target) for target in self.targets}
         self._open_file()
         self._open_page(registry, common)
-        self._told: set[str] = set()
 
     @property
     def places(self) -> list[str]:
@@ -101,7 +106,7 @@ class Telemetry:
             self._parts.page.update(observations)
         if self._parts.senders or self._parts.file:
             self._send(self._encoder.encode(observations))
-        for screen in self._parts.screens:
+        for screen in tuple(self._parts.screens):
             self._show(screen, observations)
 
     def export_own(self) -> None:
@@ -114,7 +119,8 @@ class Telemetry:
     def close(self, deadline_s: float) -> None:
         """Ends all series, sends what it can within the deadline, keeps the rest on disk."""
         for screen in self._parts.screens:
-            screen.close()
+            with suppress(OSError):  # its reader went away; there is nobody to tell
+                screen.close()
         if self._parts.senders or self._parts.file:
             self._send(self._encoder.encode(()))
             self.export_own()
@@ -145,10 +151,12 @@ class Telemetry:
     def _show(self, screen: Screen, observations: Sequence[Observation]) -> None:
         try:
             screen.export(observations)
-        except OSError as error:  # a terminal that went away
-            words = f"terminal: {error.strerror}; nothing more is shown"
+        except OSError as error:
             self._parts.screens.remove(screen)
-            log.warning(words)
+            if self.places:
+                log.warning("terminal: %s; nothing more is shown", error.strerror)
+            else:
+                self._unseen.set()
 
     def _open_outbox(self) -> Outbox:
         outbox = self._ground.config.outbox

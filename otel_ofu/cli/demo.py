@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import threading
 from collections.abc import Sequence
 from itertools import takewhile
 
@@ -118,26 +119,35 @@ def _with_arguments(config: Config, arguments: argparse.Namespace) -> Config:
 
 def run_demo(config: Config, *, speed: float, limit_s: float | None) -> int:
     """Plays the scenario of the config, from now on, until a signal or `limit_s` is over."""
+    with stop_signals() as stopped:
+        _play(config, speed, limit_s, stopped)
+    return 0
+
+
+def _play(config: Config, speed: float, limit_s: float | None, stopped: threading.Event) -> None:
     gpu, clock = config.receivers.gpu, SystemClock()
     interval_s = float(gpu.interval)
     start_s = math.floor(clock.now_s() / interval_s) * interval_s
-    demo = gpu.demo
-    source = DemoSource(
-        demo.scenario, seed=demo.seed, gpus=demo.gpus, start_s=start_s, interval_s=interval_s
-    )
-    title = f"otel-ofu demo: simulated node, scenario {demo.scenario}, {speed:g} x real time"
-    ground = Ground(config, os.environ, clock, None, HOST)
+    source = _source(config, start_s)
+    title = f"otel-ofu demo: simulated node, scenario {gpu.demo.scenario}, {speed:g} x real time"
     screens = options.screen(config.exporters.console.mode, title)
-    print(title, flush=True)
-    telemetry = Telemetry(ground, [Story(source, screens), *screens])
+    if not any(isinstance(each, Table) for each in screens):
+        print(title, flush=True)
+    ground = Ground(config, os.environ, clock, None, HOST)
+    telemetry = Telemetry(ground, [Story(source, screens), *screens], stopped)
     telemetry.start()
     instants = demo_instants(start_s, interval_s)
     if limit_s is not None:
         instants = takewhile(lambda now_s: now_s <= start_s + limit_s + 1e-6, instants)
-    with stop_signals() as stopped:
-        try:
-            replay = Replay(source, deriver(gpu, HOST), telemetry.export, telemetry.meter)
-            replay.play(instants, speed, stopped)
-        finally:
-            telemetry.close(float(config.agent.shutdown_deadline))
-    return 0
+    try:
+        replay = Replay(source, deriver(gpu, HOST), telemetry.export, telemetry.meter)
+        replay.play(instants, speed, stopped)
+    finally:
+        telemetry.close(float(config.agent.shutdown_deadline))
+
+
+def _source(config: Config, start_s: float) -> DemoSource:
+    demo, interval_s = config.receivers.gpu.demo, float(config.receivers.gpu.interval)
+    return DemoSource(
+        demo.scenario, seed=demo.seed, gpus=demo.gpus, start_s=start_s, interval_s=interval_s
+    )

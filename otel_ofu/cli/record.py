@@ -6,12 +6,13 @@ Enters: a source. Leaves: a recording, line by line, until a signal comes.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
+import threading
 from collections.abc import Sequence
+from pathlib import Path
 
 from otel_ofu import __version__
-from otel_ofu.app.agent import Agent, run_until_stopped
+from otel_ofu.app.agent import Agent, run_until, stop_signals
 from otel_ofu.app.sources import choose
 from otel_ofu.app.telemetry import Ground, Telemetry
 from otel_ofu.cli import options
@@ -71,17 +72,20 @@ def run(arguments: argparse.Namespace) -> int:
     writer = RecordingWriter(arguments.output, header, overwrite=arguments.force)
     print(f"recording {chosen.words} to {arguments.output}; Ctrl-C stops", file=sys.stderr)
     try:
-        return _run(config, lambda: Recorded(chosen.factory(), writer), chosen.name, arguments)
+        with stop_signals() as stopped:
+            _run(config, lambda: Recorded(chosen.factory(), writer), arguments.limit_s, stopped)
     finally:
         writer.close()
-        size = os.path.getsize(arguments.output)  # noqa: PTH202 - a path as the user wrote it
-        print(f"{arguments.output}: {size} bytes", file=sys.stderr)
+    size = Path(arguments.output).stat().st_size
+    lost = f", {writer.lost_ticks} rounds lost" if writer.lost_ticks else ""
+    print(f"{arguments.output}: {size} bytes{lost}", file=sys.stderr)
+    return 1 if writer.lost_ticks else 0
 
 
-def _run(config: Config, factory: Factory, name: str, arguments: argparse.Namespace) -> int:
+def _run(config: Config, factory: Factory, limit_s: float | None, stopped: threading.Event) -> None:
     host = options.host_name()
     quiet = Config(receivers=config.receivers)
     ground = Ground(quiet, {}, SystemClock(), None, host)
-    telemetry = Telemetry(ground, options.screen(config.exporters.console.mode, "recording"))
-    agent = Agent(quiet, name, factory, telemetry, host)
-    return run_until_stopped(agent, lambda: None, arguments.limit_s)
+    screens = options.screen(config.exporters.console.mode, "recording")
+    telemetry = Telemetry(ground, screens, stopped)
+    run_until(stopped, Agent(quiet, "recorded", factory, telemetry, host), limit_s)

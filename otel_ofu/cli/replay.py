@@ -116,9 +116,9 @@ def run(arguments: argparse.Namespace) -> int:
     summary = Summary()
     mode = config.exporters.console.mode if arguments.speed else "off"
     shown = options.screen(mode, f"replay of {arguments.file}")
-    telemetry = Telemetry(ground, [summary, *shown])
-    telemetry.start()
     with stop_signals() as stopped:
+        telemetry = Telemetry(ground, [summary, *shown], stopped)
+        telemetry.start()
         try:
             replay = Replay(source, deriver(config.receivers.gpu, ""), telemetry.export)
             replay.play(recorded_instants(source), arguments.speed, stopped)

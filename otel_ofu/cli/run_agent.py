@@ -8,12 +8,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import threading
 from dataclasses import dataclass
 
-from msgspec.structs import replace
-
 from otel_ofu import __version__
-from otel_ofu.app.agent import Agent, run_until_stopped
+from otel_ofu.app.agent import Agent, run_until, stop_signals
 from otel_ofu.app.deriving import deriver
 from otel_ofu.app.exporters import listen, otlp_targets
 from otel_ofu.app.sources import Chosen, choose
@@ -80,26 +79,24 @@ class _Run:
     limit_s: float | None
 
     def run(self) -> int:
+        with stop_signals() as stopped:
+            self._run(stopped)
+        return 0
+
+    def _run(self, stopped: threading.Event) -> None:
         config, host = self.config, options.host_name()
         targets = otlp_targets(config, os.environ)
         sends = bool(targets or config.exporters.file.path or config.exporters.prometheus.listen)
         folder = state_dir(config.state_dir, os.environ) if targets else None
         ground = Ground(config, os.environ, SystemClock(), folder, host)
         title = f"otel-ofu {__version__}: {self.chosen.words}"
-        telemetry = Telemetry(
-            ground, options.screen(config.exporters.console.mode, title, sends=sends)
-        )
+        screens = options.screen(config.exporters.console.mode, title, sends=sends)
+        telemetry = Telemetry(ground, screens, stopped)
         print(self._first_line(telemetry), file=sys.stderr, flush=True)
         agent = Agent(config, self.chosen.name, self.chosen.factory, telemetry, host)
-        return run_until_stopped(agent, lambda: None, self.limit_s)
+        run_until(stopped, agent, self.limit_s)
 
     def _first_line(self, telemetry: Telemetry) -> str:
         interval_s = float(self.config.receivers.gpu.interval)
         where = ", ".join(telemetry.places) or "this terminal alone (no exporter is configured)"
         return f"otel-ofu {__version__}: {self.chosen.words}, every {interval_s:g} s, to {where}"
-
-
-def with_source(config: Config, source: str) -> Config:
-    """The config with another source."""
-    gpu = replace(config.receivers.gpu, source=source)
-    return replace(config, receivers=replace(config.receivers, gpu=gpu))

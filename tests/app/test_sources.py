@@ -51,7 +51,7 @@ def test_auto_takes_the_first_that_works_and_remembers_why_not_the_others(export
     settings = gpu(f"{NOWHERE}, scrape: {{endpoints: [{{url: '{exporter}'}}]}}")
     chosen = choose(settings, SystemClock())
     assert chosen.name == "scrape"
-    assert chosen.words == f"1 GPUs at {exporter}"
+    assert chosen.words == f"1 GPU at {exporter}"
     assert [(c.name, c.usable) for c in chosen.candidates] == [
         ("dcgm", False),
         ("nvml", False),

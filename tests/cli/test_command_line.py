@@ -1,0 +1,166 @@
+"""What a person sees who types wrong words, right words, or nothing."""
+
+from __future__ import annotations
+
+import gzip
+import signal
+from pathlib import Path
+
+import pytest
+
+from otel_ofu import __version__
+from tests.cli.command import NOWHERE, run, start
+
+
+def test_version(tmp_path: Path) -> None:
+    assert run(tmp_path, "--version").stdout == f"otel-ofu {__version__}\n"
+
+
+@pytest.mark.parametrize("verb", ["run", "demo", "doctor", "record", "replay"])
+def test_every_verb_has_a_help_text(tmp_path: Path, verb: str) -> None:
+    done = run(tmp_path, verb, "--help")
+    assert done.returncode == 0
+    assert f"usage: otel-ofu {verb}" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "VERB"),
+        (["fly"], "invalid choice: 'fly'"),
+        (["demo", "--speed", "fast"], "'fast' is not a number"),
+        (["demo", "--for", "10"], "'10' is not a duration such as 10s"),
+        (["demo", "--for", "0s"], "must be longer than nothing"),
+        (["demo", "--scenario", "storm"], "storm"),
+        (["demo", "--gpus", "0"], "--gpus: from 1 to"),
+        (["run", "-c", "/nonexistent.yaml"], "/nonexistent.yaml: cannot be read: No such file"),
+        (["replay", "nothing.jsonl"], "nothing.jsonl"),
+        (["replay", "x.csv"], "a CSV needs a column map"),
+        (["record"], "-o/--output"),
+    ],
+)
+def test_wrong_words_end_with_2_and_one_clear_message(
+    tmp_path: Path, words: list[str], told: str
+) -> None:
+    done = run(tmp_path, *words)
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_bad_config_is_shown_with_all_its_mistakes(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("outbox: {max_size: 1MB}\nreceivers: {gpu: {sourc: nvml}}\n")
+    done = run(tmp_path, "run", "--check", "-c", "c.yaml")
+    assert done.returncode == 2
+    assert "c.yaml:1:20: '1MB' is not a size" in done.stderr
+    assert "c.yaml:2:19: unknown key 'sourc'; did you mean source?" in done.stderr
+
+
+def test_a_good_config_is_called_good(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("receivers: {gpu: {interval: 1s}}\n")
+    done = run(tmp_path, "run", "--check", "-c", "c.yaml")
+    assert (done.returncode, done.stdout) == (0, "c.yaml: good\n")
+
+
+def test_without_a_gpu_run_says_what_it_tried_and_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(NOWHERE)
+    done = run(tmp_path, "run", "-c", "c.yaml")
+    assert done.returncode == 1
+    assert done.stderr.startswith("otel-ofu: no source of GPU counters works here:\n  dcgm ")
+    assert done.stderr.endswith(
+        "-> `otel-ofu doctor` tells what to do about each; `otel-ofu demo` needs no GPU\n"
+    )
+
+
+def test_without_a_gpu_make_run_shows_the_demo_and_says_so_first(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(NOWHERE)
+    done = run(tmp_path, "run", "--or-demo", "--for", "2s", "-c", "c.yaml")
+    assert done.returncode == 0
+    assert done.stdout.startswith("no GPU counters on this machine, so this is the demo node.")
+    assert "8 GPUs  OFU 4" in done.stdout
+
+
+def test_the_demo_writes_one_line_per_round_to_a_pipe(tmp_path: Path) -> None:
+    done = run(tmp_path, "demo", "--scenario", "debug-flag", "--speed", "0", "--for", "5m")
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0
+    assert lines[0].startswith("otel-ofu demo: simulated node, scenario debug-flag")
+    assert len([line for line in lines if "8 GPUs" in line]) == 30
+    told = [line for line in lines if line.startswith("what happens:")]
+    assert told[1].startswith("what happens: TORCH_DISTRIBUTED_DEBUG=DETAIL")
+
+
+def test_a_reader_that_goes_away_ends_the_demo_quietly(tmp_path: Path) -> None:
+    process = start(tmp_path, "demo", "--speed", "600")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    process.wait(20)
+    assert "Traceback" not in process.stderr.read()
+    process.stderr.close()
+
+
+def test_ctrl_c_ends_the_demo_cleanly(tmp_path: Path) -> None:
+    process = start(tmp_path, "demo")
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert (process.returncode, err) == (0, "")
+
+
+def test_doctor_says_what_is_missing_and_ends_with_1(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(NOWHERE)
+    done = run(
+        tmp_path,
+        "doctor",
+        "-c",
+        "c.yaml",
+        extra={"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"},
+    )
+    assert done.returncode == 1
+    assert "- dcgm" in done.stdout
+    assert "- scrape   http://127.0.0.1:9/metrics: connection refused" in done.stdout
+    assert "- OTLP     http://127.0.0.1:9/v1/metrics (metrics): " in done.stdout
+    assert done.stdout.endswith("the agent cannot run here: see the arrows above\n")
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_csv_is_replayed_with_a_column_map(tmp_path: Path) -> None:
+    (tmp_path / "m.yaml").write_text(
+        "time: {column: t, unit: s}\n"
+        "source: hand\n"
+        "device: {uuid: GPU-1, model: NVIDIA H100 80GB HBM3}\n"
+        "columns:\n"
+        "  tensor_pct: {key: tensor_active, scale: 0.01}\n"
+        "  clock_mhz: {key: sm_clock, scale: 1000000}\n"
+    )
+    rows = ["t,tensor_pct,clock_mhz", "10,50,1830", "20,30,1830", "30,40,915"]
+    (tmp_path / "x.csv").write_text("\n".join(rows) + "\n")
+    done = run(tmp_path, "replay", "x.csv", "--columns", "m.yaml")
+    assert done.returncode == 0
+    assert "mean ofu 0.3333" in done.stdout
+    assert "reference clock 1830 MHz from sku_table" in done.stdout
+
+
+@pytest.mark.parametrize("text", ["", "\x1f\x8b\x00rubbish", '{"line": "reading"}\n'])
+def test_what_is_no_recording_is_one_clear_error(tmp_path: Path, text: str) -> None:
+    (tmp_path / "r.jsonl").write_text(text)
+    done = run(tmp_path, "replay", "r.jsonl")
+    assert done.returncode == 2
+    assert "r.jsonl" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_compressed_recording_of_the_demo_is_replayed(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("receivers: {gpu: {source: demo, interval: 200ms}}\n")
+    done = run(tmp_path, "record", "-o", "r.jsonl.gz", "--for", "1s", "-c", "c.yaml")
+    assert done.returncode == 0, done.stderr
+    with gzip.open(tmp_path / "r.jsonl.gz") as stream:
+        assert stream.readline().startswith(b'{"line":"header"')
+    again = run(tmp_path, "record", "-o", "r.jsonl.gz", "--for", "1s", "-c", "c.yaml")
+    assert again.returncode == 1
+    assert "exists already" in again.stderr
+    played = run(tmp_path, "replay", "r.jsonl.gz")
+    assert played.stdout.count("mean ofu 0.4") == 8

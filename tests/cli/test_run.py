@@ -1,0 +1,137 @@
+"""The agent as a process over the real driver bindings and the C stub."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import NOWHERE, run, start
+
+GPUS = "gpus=2 gpm.5=43.75 sm_clock=1410"
+
+
+def patiently(seconds: float) -> Iterator[None]:
+    """Pauses of 50 ms until the time is over."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        yield
+        threading.Event().wait(0.05)
+
+
+def wait_for(ask: Callable[[], bool], seconds: float = 20) -> None:
+    assert any(ask() for _ in patiently(seconds))
+
+
+@pytest.fixture
+def config(tmp_path: Path, stub_library: Path) -> Callable[[str], Path]:
+    """Writes a config whose nvml source is the stub."""
+
+    def write(exporters: str = "") -> Path:
+        path = tmp_path / "c.yaml"
+        path.write_text(f"{NOWHERE}    nvml: {{library: {stub_library}}}\n{exporters}")
+        return path
+
+    return write
+
+
+def test_lines_of_two_gpus_and_why_the_first_round_has_no_ofu(
+    tmp_path: Path, config: Callable[[str], Path]
+) -> None:
+    done = run(tmp_path, "run", "--for", "1s", "-c", str(config("")), extra={"NVML_STUB": GPUS})
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0, done.stderr
+    assert "2 GPUs through NVML, 2 with GPM counters, every 0.5 s, to this terminal" in done.stderr
+    assert "OFU -" in lines[0]
+    assert "not ready" in lines[1]
+    # 0.4375 x 1410 MHz / 1830 MHz
+    assert "OFU 33.7%" in lines[-1]
+
+
+def test_an_old_gpu_reports_all_the_rest_and_says_that_ofu_has_no_input(
+    tmp_path: Path, config: Callable[[str], Path]
+) -> None:
+    done = run(
+        tmp_path,
+        *("run", "--for", "1s", "-c", str(config(""))),
+        extra={"NVML_STUB": "gpus=1 architecture=7"},
+    )
+    assert "OFU -" in done.stdout
+    assert "OFU, tensor, SM, DRAM: not supported (this GPU has no GPM" in done.stdout
+    assert "GPU util" in done.stdout
+
+
+def test_otlp_json_lines_are_written(tmp_path: Path, config: Callable[[str], Path]) -> None:
+    path = config("exporters: {file: {path: out.jsonl}}\n")
+    done = run(tmp_path, "run", "--for", "1s", "-c", str(path), extra={"NVML_STUB": GPUS})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""  # it sends somewhere and there is no terminal
+    requests = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    names = {
+        metric["name"]
+        for request in requests
+        for resource in request["resourceMetrics"]
+        for metric in resource["scopeMetrics"][0]["metrics"]
+    }
+    assert {"ofu.gpu.utilization", "ofu.gpu.clock.factor", "hw.power"} <= names
+    assert "ofu.sampler.duration" in names
+
+
+def test_a_page_for_prometheus_is_served_while_it_runs(
+    tmp_path: Path, config: Callable[[str], Path]
+) -> None:
+    path = config("exporters: {prometheus: {listen: '127.0.0.1:0'}}\n")
+    process = start(tmp_path, "run", "-c", str(path), extra={"NVML_STUB": GPUS})
+    assert process.stderr is not None
+    url = process.stderr.readline().split(" to ")[1].strip()
+
+    def has_ofu() -> bool:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return "ofu_gpu_utilization_ratio{" in answer.read().decode()
+
+    wait_for(has_ofu)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert process.returncode == 0
+
+
+def test_the_agent_stops_within_five_seconds_while_a_driver_call_hangs(
+    tmp_path: Path, config: Callable[[str], Path]
+) -> None:
+    process = start(
+        tmp_path,
+        *("run", "-c", str(config(""))),
+        extra={"NVML_STUB": "gpus=1 hang.nvmlDeviceGetPowerUsage=1"},
+    )
+    assert process.stderr is not None
+    lines: list[str] = []
+
+    def late() -> bool:
+        assert process.stderr is not None
+        lines.append(process.stderr.readline())
+        return "no answer within 0.4 s; its values are gaps" in lines[-1]
+
+    wait_for(late)
+    began = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert time.monotonic() - began < 5
+    assert process.returncode == 0
+
+
+def test_doctor_tells_for_each_gpu_source_clock_and_ofu(
+    tmp_path: Path, config: Callable[[str], Path]
+) -> None:
+    done = run(tmp_path, "doctor", "-c", str(config("")), extra={"NVML_STUB": GPUS})
+    assert done.returncode == 0
+    assert "+ nvml     2 GPUs through NVML, 2 with GPM counters; this one is used" in done.stdout
+    assert done.stdout.count("reference clock 1830 MHz from sku_table (SKU h100-sxm5)") == 2
+    assert done.stdout.count("OFU 33.7% just now") == 2
+    assert done.stdout.count("- dcgm: does not work here, see above") == 2
+    assert done.stdout.endswith("the agent can run\n")
