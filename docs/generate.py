@@ -105,7 +105,7 @@ def _exporters() -> Iterator[str]:
     yield ""
     yield "| exporter | what OFU means there |"
     yield "|---|---|"
-    for profile in load_vendors().profiles:
+    for profile in load_vendors().profiles.values():
         yield f"| {profile.title} | {profile.ofu} |"
 
 

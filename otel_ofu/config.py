@@ -75,7 +75,7 @@ class Scrape(_Section, frozen=True, kw_only=True):
         default_factory=lambda: [ScrapeEndpoint(url="http://localhost:9400/metrics")]
     )
     timeout: Duration = Duration(5)
-    max_body: Size = Size(64 * 2**20)
+    max_body: Size = Size(16 * 2**20)
 
 
 class Recording(_Section, frozen=True, kw_only=True):

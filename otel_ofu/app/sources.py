@@ -141,10 +141,11 @@ def _look_at_scrape(gpu: Gpu, clock: Clock) -> Look:
     source = _scrape(gpu, clock)
     try:
         source.read(clock.now_s())
-        reports = [device for each in source.describe() for device in each.devices]
+        endpoints = source.describe()
+        reports = [device for each in endpoints for device in each.devices]
     finally:
         source.close()
-    places = ", ".join(endpoint.url for endpoint in gpu.scrape.endpoints)
+    places = ", ".join(each.endpoint for each in endpoints)
     words = f"{_gpus(len(reports))} at {places}"
     gpus = {
         report.device.uuid: (not report.missing, "; ".join(report.missing.values()) or "has OFU")
