@@ -20,7 +20,7 @@ from otel_ofu.export.outcome import (
     Unavailable,
     short,
 )
-from otel_ofu.export.settings import OtlpSettings, tls_context
+from otel_ofu.export.settings import OtlpSettings, check_tls_files
 from otel_ofu.export.wire import partial_success, retry_delay_s
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class GrpcTransport:
     """Keeps one channel open. ValueError at once for TLS files that are no use."""
 
     def __init__(self, settings: OtlpSettings) -> None:
-        tls_context(settings)
+        check_tls_files(settings)
         self._settings = settings
         self._channel: grpc.Channel | None = None
 

@@ -20,7 +20,7 @@ from otel_ofu.export.outcome import (
     Unavailable,
     short,
 )
-from otel_ofu.export.settings import OtlpSettings, tls_context
+from otel_ofu.export.settings import OtlpSettings, check_tls_files
 from otel_ofu.export.wire import partial_success, status_message
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class HttpTransport:
     """
 
     def __init__(self, settings: OtlpSettings) -> None:
-        tls_context(settings)
+        check_tls_files(settings)
         self._settings = settings
         self._session: requests.Session | None = None
 

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
 from otel_ofu.clock import Clock
 from otel_ofu.export.body import Body
+from otel_ofu.export.disk_shelf import DiskShelf
 from otel_ofu.export.lanes import Lanes, Slip
 from otel_ofu.export.parcel import Limits, Parcel, Priority
-from otel_ofu.export.shelf import DiskShelf, MemoryShelf, Shelf
+from otel_ofu.export.shelf import MemoryShelf, Shelf
 from otel_ofu.export.tally import Observe
 
 _log = logging.getLogger(__name__)
@@ -166,11 +167,13 @@ class Queue:
         for part in self._parts:
             self._drop(part, part.lanes.expire(now_s), "expired")
 
-    def _drop(self, part: _Part, slips: Iterable[Slip], reason: str) -> None:
-        for slip in slips:
-            self._dropped[reason] = self._dropped.get(reason, 0) + slip.points
-            self._shared.observe(self.exporter, "dropped", slip.points)
-            part.shelf.delete([slip.id])
+    def _drop(self, part: _Part, slips: Sequence[Slip], reason: str) -> None:
+        if not slips:
+            return
+        points = sum(slip.points for slip in slips)
+        self._dropped[reason] = self._dropped.get(reason, 0) + points
+        self._shared.observe(self.exporter, "dropped", points)
+        part.shelf.delete([slip.id for slip in slips])
 
 
 class Outbox:
@@ -198,10 +201,11 @@ class Outbox:
 
     def close(self) -> None:
         """Ends the use of the file; what lies in memory alone is counted as dropped."""
-        for queue in self.queues.values():
-            queue.abandon()
-        if self._disk is not None:
-            self._disk.close()
+        with self._shared.lock:
+            for queue in self.queues.values():
+                queue.abandon()
+            if self._disk is not None:
+                self._disk.close()
 
     def _restore(self, slips: Iterable[tuple[str, Slip]]) -> None:
         unclaimed: dict[str, list[int]] = {}

@@ -158,7 +158,7 @@ class _Handler(BaseHTTPRequestHandler):
         return hmac.compare_digest(given, f"Bearer {self.server.token}".encode())
 
     def _answer(self, status: HTTPStatus, text: str) -> None:
-        body = text.encode()
+        body = text.encode("utf-8", "replace")
         self.send_response(status)
         self.send_header("Content-Type", CONTENT_TYPE)
         self.send_header("Content-Length", str(len(body)))

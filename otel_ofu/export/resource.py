@@ -56,7 +56,8 @@ def _any_value(value: Attribute) -> AnyValue:
         case float():
             return AnyValue(double_value=value)
         case _:
-            return AnyValue(string_value=value)
+            # Names of jobs and pods come from other systems and need not be proper Unicode.
+            return AnyValue(string_value=value.encode("utf-8", "replace").decode())
 
 
 def unix_nano(seconds: float) -> int:

@@ -18,6 +18,7 @@ Compression = Literal["gzip", "none"]
 Signal = Literal["metrics", "logs"]
 
 _DEFAULTS = {"http/protobuf": "http://localhost:4318", "grpc": "http://localhost:4317"}
+_SHORTEST_SECRET = 4
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
 
@@ -73,9 +74,11 @@ class OtlpSettings:
         return self.endpoint.partition("?")[0]
 
     def redacted(self, text: str) -> str:
-        """The text without any header value of ours that a server may have sent back."""
+        """The text without what a server may have sent back of our headers' values."""
         for value in self.headers.values():
-            text = text.replace(value, "***") if value else text
+            for secret in (value, value.partition(" ")[2]):  # all of it, or what follows "Bearer"
+                if len(secret) >= _SHORTEST_SECRET:
+                    text = text.replace(secret, "***")
         return text
 
 
@@ -95,12 +98,14 @@ def resolve(options: OtlpOptions, signal: Signal) -> OtlpSettings:
         key_file=options.key_file,
         plaintext=plaintext,
     )
-    tls_context(settings)
+    check_tls_files(settings)
     return settings
 
 
-def tls_context(settings: OtlpSettings) -> ssl.SSLContext:
-    """The TLS files as the standard library reads them. ValueError names a file that is no use."""
+def check_tls_files(settings: OtlpSettings) -> None:
+    """Reads the TLS files as a connection would. ValueError names a file that is no use."""
+    if not (settings.ca_file or settings.cert_file or settings.key_file):
+        return
     try:
         context = ssl.create_default_context(cafile=settings.ca_file)
     except (OSError, ssl.SSLError) as error:
@@ -113,7 +118,6 @@ def tls_context(settings: OtlpSettings) -> ssl.SSLContext:
         except (OSError, ssl.SSLError, ValueError) as error:
             files = " and ".join(f for f in (settings.cert_file, settings.key_file) if f)
             raise ValueError(f"cert_file and key_file {files}: {_plain(error)}") from error
-    return context
 
 
 def _no_password() -> str:
@@ -174,6 +178,7 @@ def _grpc_endpoint(given: str, *, insecure: bool) -> tuple[str, bool]:
 
 
 def _check_url(url: str, given: str) -> _Split:
+    given = given.partition("?")[0]  # a query may hold a key
     try:
         parts = urlsplit(url)
         port = parts.port

@@ -281,3 +281,8 @@ def test_attributes_keep_their_types() -> None:
         "c": "double_value",
         "d": "string_value",
     }
+
+
+def test_text_that_is_no_proper_unicode_does_not_stop_a_tick() -> None:
+    (body,) = encoder().encode([seen(gpu(name="job-\udcff"), 1, {"ofu": 0.1})])
+    assert attributes(request(body).resource_metrics[0].resource.attributes)["name"] == "job-?"

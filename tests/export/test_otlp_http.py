@@ -117,9 +117,11 @@ def test_other_errors_are_final(status: int) -> None:
     assert found.message.endswith(": because of this")
 
 
-def test_the_words_of_a_status_message_are_told_but_never_a_header() -> None:
-    answer = Status(message="no such key: s3cret").SerializeToString()
-    found = outcome(Reply(400, answer), headers={"api-key": "s3cret"})
+@pytest.mark.parametrize("echoed", ["s3cret", "Bearer s3cret"])
+def test_the_words_of_a_status_message_are_told_but_never_a_header(echoed: str) -> None:
+    answer = Status(message=f"no such key: {echoed}").SerializeToString()
+    headers = {"authorization": "Bearer s3cret", "tenant": "4"}
+    found = outcome(Reply(400, answer), headers=headers)
     assert found == Refused("HTTP 400 Bad Request: no such key: ***")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import signal
 import sqlite3
 import subprocess
@@ -16,8 +17,8 @@ import pytest
 from otel_ofu.clock import VirtualClock
 from otel_ofu.export.body import Body
 from otel_ofu.export.outbox import Outbox, Queue
+from otel_ofu.export.outbox_file import OutboxError
 from otel_ofu.export.parcel import Limits, Priority
-from otel_ofu.export.shelf import OutboxError
 
 Opened = Callable[..., Outbox]
 
@@ -259,6 +260,31 @@ def test_a_file_that_breaks_while_in_use_is_counted_and_replaced(
         assert numbers(queue) == [50]
         assert queue.stats().dropped == {"unreadable": 50}
     assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_damage_anywhere_in_the_file_costs_at_most_what_was_in_it(
+    tmp_path: Path, seed: int
+) -> None:
+    path = tmp_path / "outbox.sqlite"
+    with opened(path) as outbox:
+        for number in range(30):
+            outbox.queues["otlp"].put(body(number, size=6000))
+    chance = random.Random(seed)
+    content = bytearray(path.read_bytes())
+    for _ in range(chance.choice([1, 5, 40])):
+        at = chance.randrange(len(content) - 64)
+        content[at : at + 64] = chance.randbytes(64)
+    path.write_bytes(content[: len(content) - chance.choice([0, 0, 10_000])])
+    with opened(path) as outbox:
+        queue = outbox.queues["otlp"]
+        queue.put(Body("metrics", b"new", 1))
+        found = []
+        while (parcel := queue.take()) is not None:
+            found.append(parcel.body.gzipped)
+            queue.done(parcel)
+        assert b"new" in found
+        assert len(found) <= 31
 
 
 def test_a_full_disk_is_said_once_kept_in_memory_and_recovers_in_order(

@@ -61,6 +61,11 @@ def test_the_page_is_at_metrics_on_loopback_and_nothing_is_elsewhere() -> None:
         assert ask(server, method="POST")[0] == 501
 
 
+def test_text_that_is_no_proper_unicode_is_still_served() -> None:
+    with serving(text='up{job="\udcff"} 1\n') as server:
+        assert ask(server)[:2] == (200, 'up{job="?"} 1\n')
+
+
 def test_a_token_is_asked_for() -> None:
     with serving(Listen(port=0, token="s3cret")) as server:
         status, text, headers = ask(server)

@@ -1,0 +1,119 @@
+"""The outbox's SQLite file: opened for this process alone, or set aside when it is broken.
+
+Enters: a path. Leaves: a connection whose table can be read, or an OutboxError.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+from pathlib import Path
+
+from otel_ofu.errors import OtelOfuError
+from otel_ofu.export.lanes import Slip
+from otel_ofu.export.parcel import Priority
+
+_log = logging.getLogger(__name__)
+
+_VERSION = 1
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS parcel (
+    id INTEGER PRIMARY KEY, exporter TEXT NOT NULL, priority INTEGER NOT NULL,
+    created_s REAL NOT NULL, signal TEXT NOT NULL, points INTEGER NOT NULL, body BLOB NOT NULL
+) STRICT
+"""
+
+# What using a file may raise. A damaged one has more ways than its two codes: a schema or a row
+# that is none, text that is no UTF-8. All other codes (busy, full, read-only, I/O) are the disk's.
+FAULTS = (sqlite3.Error, ValueError, TypeError)
+_BROKEN = (
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_ERROR,
+    sqlite3.SQLITE_SCHEMA,
+    sqlite3.SQLITE_CONSTRAINT,
+    sqlite3.SQLITE_MISMATCH,
+)
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+class OutboxError(OtelOfuError):
+    """The outbox cannot be used at all; told at start."""
+
+
+def open_file(path: Path) -> sqlite3.Connection:
+    """The file at `path`, made if need be; a broken one is first set aside.
+
+    OutboxError if another process has it, or it cannot be made.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            return _connected(path)
+        except FAULTS as error:
+            if not is_broken(error):
+                raise
+            return replaced(path, error)
+    except (*FAULTS, OSError) as error:
+        raise OutboxError(_why_not(path, error)) from error
+
+
+def replaced(path: Path, error: Exception) -> sqlite3.Connection:
+    """A new file in place of a broken one, which is kept as `<name>.broken`."""
+    aside = path.with_name(path.name + ".broken")
+    path.replace(aside)
+    for suffix in ("-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    _log.error("outbox %s cannot be read (%s); it is now %s, and empty", path, error, aside.name)
+    return _connected(path)
+
+
+def slips_in(connection: sqlite3.Connection) -> list[tuple[str, Slip]]:
+    """What lies in the file, by exporter and oldest first."""
+    rows = connection.execute(
+        "SELECT exporter, id, priority, created_s, length(body), points FROM parcel ORDER BY id"
+    )
+    return [(name, Slip(i, Priority(p), t, size, n)) for name, i, p, t, size, n in rows]
+
+
+def is_broken(error: Exception) -> bool:
+    """Whether the file is damaged, and not merely out of reach or closed."""
+    if isinstance(error, sqlite3.ProgrammingError):
+        return False
+    # The binding's own errors, about text that is no UTF-8, have no code.
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
+    return code & 0xFF in _BROKEN
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    connection = sqlite3.connect(path, timeout=1.0, isolation_level=None, check_same_thread=False)
+    try:
+        _prepare(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    # One process owns the file; without shared memory it also works on network file systems.
+    connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version not in (0, _VERSION):
+        raise ValueError(f"version {version}; this program writes {_VERSION}")
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(_SCHEMA)
+        connection.execute(f"PRAGMA user_version = {_VERSION}")
+    slips_in(connection)
+
+
+def _why_not(path: Path, error: Exception) -> str:
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF in _BUSY:
+        return f"{path}: in use by another process; each agent needs its own state_dir"
+    return f"{path}: {error}; state_dir has to be a folder that this user may write to"
