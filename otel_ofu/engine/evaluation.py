@@ -167,8 +167,8 @@ class Evaluator:
     def _truth(self, kind: EntityKind, node: Boolean) -> Truths:
         match node:
             case Compare():
-                left, right = self.values(kind, node.left), self.values(kind, node.right)
-                return algebra.compare(node.comparator, left, right)
+                left, right = self.number(kind, node.left), self.number(kind, node.right)
+                return algebra.compare(node.comparator, left, right, self.columns(kind))
             case Flag():
                 raised = self._samples.latest("gpu", Latest(node.metric))
                 truths = np.where(raised != 0, YES, NO).astype(np.uint8)

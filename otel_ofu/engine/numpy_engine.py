@@ -5,9 +5,7 @@ Enters: questions and an instant. Leaves: a `Round`, or the parts of one conditi
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
-from functools import reduce
 
 import numpy as np
 
@@ -29,8 +27,6 @@ from otel_ofu.engine.syntax import (
     walk,
 )
 from otel_ofu.engine.verdicts import (
-    CLEAR,
-    HOLDS,
     UNKNOWN,
     Evidence,
     Explained,
@@ -44,7 +40,6 @@ from otel_ofu.model import EntityKind
 from otel_ofu.store import Store
 
 KINDS: tuple[EntityKind, ...] = ("gpu", "job", "node")
-_VERDICTS = np.array([CLEAR, UNKNOWN, HOLDS], np.int8)
 
 
 class NumpyEngine:
@@ -115,7 +110,8 @@ def _condition(question: Question) -> Boolean:
 
 
 def _verdicts(truths: Truths) -> Verdicts:
-    verdicts: Verdicts = _VERDICTS[truths]
+    """NO, MAYBE, YES (0, 1, 2) as CLEAR, UNKNOWN, HOLDS (0, -1, 1)."""
+    verdicts: Verdicts = ((truths >> np.uint8(1)) - (truths & np.uint8(1))).view(np.int8)
     return verdicts
 
 
@@ -131,24 +127,21 @@ def _evidence(evaluator: Evaluator, kind: EntityKind, leaf: Compare | Flag) -> E
     verdicts = _verdicts(evaluator.truths(kind, leaf))
     if isinstance(leaf, Flag):
         values = np.where(verdicts == UNKNOWN, np.nan, verdicts).astype(np.float32)
-        nothing = spread(math.nan, len(verdicts))
-        return Evidence(leaf, verdicts, values, spread(0.0, len(verdicts)), 0.0, nothing)
+        return Evidence(leaf, verdicts, values, spread(0.0, len(verdicts)), 0.0, ())
     return Evidence(
         leaf,
         verdicts,
         evaluator.values(kind, leaf.left),
         evaluator.values(kind, leaf.right),
         max((node.window_s for node in walk(leaf) if isinstance(node, Over)), default=0.0),
-        _coverage(evaluator, kind, leaf),
+        _coverages(evaluator, kind, leaf),
     )
 
 
-def _coverage(evaluator: Evaluator, kind: EntityKind, leaf: Compare) -> Values:
-    """The smallest coverage of the windows and groups that a comparison is about."""
+def _coverages(evaluator: Evaluator, kind: EntityKind, leaf: Compare) -> tuple[Values, ...]:
+    """The coverage of each window and group that a comparison is about."""
     parts = [node for node, _ in visible(leaf) if isinstance(node, Over | Group)]
-    coverages = [evaluator.coverage(kind, node) for node in parts]
-    lowest: Values = reduce(np.fmin, coverages, spread(math.nan, evaluator.columns(kind)))
-    return lowest
+    return tuple(evaluator.coverage(kind, node) for node in parts)
 
 
 def visible(root: Node, depth: int = 0) -> Iterator[tuple[Node, int]]:

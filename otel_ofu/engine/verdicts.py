@@ -44,7 +44,7 @@ class Observed:
     """One comparison at one entity: what it was about, in numbers. NaN for no value.
 
     `window_s`: the longest window in it, 0 for last values. `coverage`: the smallest share of
-    samples in one of its windows.
+    samples in one of its windows, or of GPUs in one of its groups.
     """
 
     node: Compare | Flag
@@ -57,14 +57,18 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One comparison for all entities: both sides and the coverage, by column."""
+    """One comparison for all entities: both sides, by column.
+
+    `coverages`: for each of its windows the share of samples that are there, and for each of its
+    groups the share of GPUs that have a value.
+    """
 
     node: Compare | Flag
     verdicts: Verdicts
     values: Values
     thresholds: Values
     window_s: float
-    coverages: Values
+    coverages: Sequence[Values]
 
     def at(self, column: int) -> Observed:
         return Observed(
@@ -73,7 +77,7 @@ class Evidence:
             float(self.values[column]),
             float(self.thresholds[column]),
             self.window_s,
-            float(self.coverages[column]),
+            min((float(coverage[column]) for coverage in self.coverages), default=math.nan),
         )
 
 

@@ -61,7 +61,7 @@ class _Chunk:
     @cached_property
     def filled(self) -> Values:
         """The samples with 0 for missing."""
-        return np.where(self.missing, np.float32(0), self.x)
+        return _blanked(self.x, self.missing)
 
     @cached_property
     def weighted(self) -> Values:
@@ -79,6 +79,16 @@ class _Chunk:
         columns = np.ascontiguousarray(self.x.T)
         columns.sort(axis=1)
         return columns
+
+
+def _blanked(x: Values, missing: NDArray[np.bool_]) -> Values:
+    """A copy with 0 for missing: the bits of each sample and all ones or none.
+
+    Half the time of `np.where`, and sums of windows are most of a round.
+    """
+    keep = np.subtract(missing.view(np.int8), np.int8(1), dtype=np.int32)
+    np.bitwise_and(x.view(np.int32), keep, out=keep)
+    return keep.view(np.float32)
 
 
 def _sum_type(x: Values) -> type[np.float32 | np.float64]:
@@ -119,7 +129,7 @@ def _count(chunk: _Chunk, _: float | None) -> Values:
 
 def _stddev(chunk: _Chunk, _: float | None) -> Values:
     mean = np.add.reduce(chunk.filled, axis=0) / chunk.rows
-    apart = np.where(chunk.missing, np.float32(0), chunk.x - mean)
+    apart = _blanked(chunk.x - mean, chunk.missing)
     squares: Values = np.einsum("tc,tc->c", apart, apart)
     deviation: Values = np.sqrt(squares / chunk.rows)
     return deviation
