@@ -94,14 +94,18 @@ class Sender:
     def start(self) -> None:
         self._thread.start()
 
+    def stop(self, deadline_s: float) -> None:
+        """Tells the thread to end within the deadline, and returns at once."""
+        self._end_s = self._clock.monotonic_s() + deadline_s
+        self._queue.wake()
+
     def shutdown(self, deadline_s: float) -> int:
         """Sends what it can within the deadline; how many bodies are left.
 
         Those are still there at the next start if the queue is durable, and then a backend that
-        is away is not waited for.
+        is away is not waited for. Several senders end at the same time if each got `stop` before.
         """
-        self._end_s = self._clock.monotonic_s() + deadline_s
-        self._queue.wake()
+        self.stop(deadline_s)
         if self._thread.ident is not None:
             self._thread.join(deadline_s)
         return len(self._queue)

@@ -19,7 +19,10 @@ import grpc
 
 @dataclass
 class Reply:
-    """What the HTTP server says; `reset` breaks the connection in the middle of it."""
+    """What the HTTP server says; `reset` breaks the connection in the middle of it.
+
+    `repeat` sends the body so many times, or until nobody reads on.
+    """
 
     status: int = 200
     body: bytes = b""
@@ -27,6 +30,7 @@ class Reply:
         default_factory=lambda: {"Content-Type": "application/x-protobuf"}
     )
     reset: bool = False
+    repeat: int = 1
     wait: threading.Event | None = None
 
 
@@ -43,6 +47,7 @@ class HttpServer:
     def __init__(self, replies: list[Reply], tls: ssl.SSLContext | None = None) -> None:
         self.replies = list(replies)
         self.got: list[Got] = []
+        self.written = 0
         owner = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -83,9 +88,11 @@ class HttpServer:
         handler.send_response(reply.status)
         for name, value in reply.headers.items():
             handler.send_header(name, value)
-        handler.send_header("Content-Length", str(len(reply.body)))
+        handler.send_header("Content-Length", str(len(reply.body) * reply.repeat))
         handler.end_headers()
-        handler.wfile.write(reply.body)
+        for _ in range(reply.repeat):
+            handler.wfile.write(reply.body)
+            self.written += len(reply.body)
 
     @property
     def url(self) -> str:

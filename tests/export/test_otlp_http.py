@@ -134,6 +134,12 @@ def test_a_page_of_html_is_not_repeated_and_long_text_is_cut() -> None:
     assert len(long.message) == 200
 
 
+def test_an_answer_without_an_end_is_not_read_to_its_end() -> None:
+    with http_server(Reply(400, b"x" * 65536, PLAIN, repeat=1000)) as server:
+        assert isinstance(sent(HttpTransport(settings(server.url))), Refused)
+    assert server.written < 60_000_000
+
+
 def test_413_asks_for_smaller_pieces() -> None:
     assert isinstance(outcome(Reply(413, b"", PLAIN)), TooLarge)
 

@@ -328,6 +328,18 @@ def test_a_shutdown_does_not_wait_for_a_call_that_hangs(tmp_path: Path) -> None:
     assert not sender._thread.is_alive()
 
 
+def test_senders_that_were_all_told_to_stop_end_at_the_same_time() -> None:
+    transports = [ScriptedTransport(), ScriptedTransport()]
+    with running(transports[0]) as (_, first), running(transports[1]) as (queue, second):
+        first.start()
+        second.start()
+        queue.put(body())
+        for sender in (first, second):
+            sender.stop(10.0)
+        assert (first.shutdown(10.0), second.shutdown(10.0)) == (0, 0)
+    assert [t.closed for t in transports] == [1, 1]
+
+
 def test_a_shutdown_before_the_start_is_fine() -> None:
     with running(ScriptedTransport()) as (queue, sender):
         queue.put(body())
