@@ -160,9 +160,16 @@ def _endpoint(options: OtlpOptions, protocol: str, signal: Signal) -> tuple[str,
         return _grpc_endpoint(given, insecure=bool(options.insecure))
     _check_url(given, given)
     if not options.signal_endpoint:
-        base, question, query = given.partition("?")
-        given = f"{base.rstrip('/')}/v1/{signal}{question}{query}"
+        given = _signal_url(given, signal)
     return given, given.lower().startswith("http:")
+
+
+def _signal_url(given: str, signal: Signal) -> str:
+    base, question, query = given.partition("?")
+    base = base.rstrip("/")
+    if base.endswith(("/v1/metrics", "/v1/logs", "/v1/traces")):
+        raise ValueError(f"endpoint: {base!r} is to be a base; leave off /v1/…, which is added")
+    return f"{base}/v1/{signal}{question}{query}"
 
 
 def _grpc_endpoint(given: str, *, insecure: bool) -> tuple[str, bool]:

@@ -140,6 +140,7 @@ def test_a_mistake_names_the_variable_and_what_is_allowed(name: str, value: str,
     ("variables", "said"),
     [
         ({"ENDPOINT": "localhost:4318"}, "'localhost:4318' is no endpoint; allowed: http(s)://"),
+        ({"ENDPOINT": "http://h/v1/logs/"}, "is to be a base; leave off /v1/…, which is added"),
         ({"ENDPOINT": "ftp://h"}, "'ftp://h' is no endpoint"),
         ({"ENDPOINT": "http://"}, "'http://' is no endpoint"),
         ({"ENDPOINT": "http://h:99999"}, "Port out of range"),
