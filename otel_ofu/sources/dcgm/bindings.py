@@ -68,14 +68,14 @@ def load(bindings_path: str, library_path: str, places: Places | None = None) ->
     places = places or Places()
     folder = locate(bindings_path, places)
     major = library_major(folder)
-    searched = places.libraries(library_path)
-    _refuse_other_major(folder, major, searched)
+    _check_library(folder, major, library_path, places)
     modules = _import(folder)
     structs = modules["dcgm_structs"]
     try:
         # Before the first handle: DcgmHandle itself knows only the default places.
         structs._dcgmInit(str(_folder(library_path)) if library_path else None)  # noqa: SLF001 - the documented way to pass a path
     except structs.DCGMError as error:
+        searched = places.libraries(library_path)
         raise _no_library(folder, major, searched, str(error)) from error
     return Bindings(folder, major, modules["pydcgm"], modules["dcgm_agent"], structs)
 
@@ -105,13 +105,21 @@ def library_major(folder: Path) -> int | None:
     return int(match[1]) if match else None
 
 
-def _refuse_other_major(folder: Path, major: int | None, searched: Sequence[Path]) -> None:
-    found = _libraries_in(searched)
-    if major is None or not found or any(p.name == f"libdcgm.so.{major}" for p in found):
+def _check_library(folder: Path, major: int | None, library_path: str, places: Places) -> None:
+    """Told beforehand, since the vendor's own error names neither versions nor places.
+
+    A folder that a user named must have the library: the bindings would look elsewhere silently.
+    """
+    if major is None:
         return
-    names = ", ".join(map(str, found))
+    searched = [_folder(library_path)] if library_path else places.libraries("")
+    found = _libraries_in(searched)
+    name = f"libdcgm.so.{major}"
+    if any(p.name == name for p in found) or not (found or library_path):
+        return
+    names = "only " + ", ".join(map(str, found)) if found else f"none in {searched[0]}"
     raise SourceUnavailable(
-        f"bindings in {folder} are for libdcgm.so.{major}, found only {names}",
+        f"bindings in {folder} are for {name}, found {names}",
         f"install bindings and library of one major version. {codes.INSTALL_CLIENT}",
     )
 

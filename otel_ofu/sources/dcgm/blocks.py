@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 
 from otel_ofu.model import GapReason
 from otel_ofu.sources.dcgm import profiling
+from otel_ofu.sources.dcgm.answers import COMPUTE_INSTANCE, GPU, GPU_INSTANCE, Entity
 from otel_ofu.sources.dcgm.codes import Trouble
-from otel_ofu.sources.dcgm.engine import COMPUTE_INSTANCE, GPU, GPU_INSTANCE, Entity, Watch
+from otel_ofu.sources.dcgm.engine import Watch
 from otel_ofu.sources.dcgm.inventory import GROUP_SIZE, Unit
 
 _T = TypeVar("_T")

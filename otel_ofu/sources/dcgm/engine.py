@@ -8,7 +8,6 @@ Source: dcgm_agent.h and dcgm_structs.h of DCGM 3.3 to 4.6.
 from __future__ import annotations
 
 import os
-import re
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,14 +15,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from otel_ofu.sources.dcgm import codes
+from otel_ofu.sources.dcgm.answers import (
+    Entity,
+    MetricGroup,
+    MigEntity,
+    mig_entity,
+    sample,
+    version,
+)
 from otel_ofu.sources.dcgm.bindings import Bindings
 from otel_ofu.sources.dcgm.settings import Endpoint
-from otel_ofu.sources.dcgm.wire import Sample, Value
-
-Entity = tuple[int, int]
-"""(entity group, entity id) as DCGM numbers them."""
-
-NONE, GPU, GPU_INSTANCE, COMPUTE_INSTANCE = 0, 1, 4, 5
+from otel_ofu.sources.dcgm.wire import Sample
 
 CONNECT_TIMEOUT_MS = 2000
 _EMPTY_GROUP = 1
@@ -43,25 +45,6 @@ class EngineError(Exception):
         self.code = code
         self.words = words
         self.call = call
-
-
-@dataclass(frozen=True, slots=True)
-class MigEntity:
-    """A GPU instance or a compute instance as the hierarchy call lists it."""
-
-    entity: Entity
-    parent: Entity
-    instance_id: int
-    slices: int
-
-
-@dataclass(frozen=True, slots=True)
-class MetricGroup:
-    """Profiling fields that are taken together; equal `major` with other `minor` takes turns."""
-
-    major: int
-    minor: int
-    fields: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +81,7 @@ class Engine:
     def mig_entities(self) -> list[MigEntity]:
         with self._call("list MIG instances"):
             hierarchy = self._agent.dcgmGetGpuInstanceHierarchy(self._id)
-        return [_mig_entity(hierarchy.entityList[i]) for i in range(hierarchy.count)]
+        return [mig_entity(hierarchy.entityList[i]) for i in range(hierarchy.count)]
 
     def metric_groups(self, gpu_id: int) -> list[MetricGroup]:
         """What the GPU can count. EngineError when it cannot be profiled."""
@@ -129,7 +112,7 @@ class Engine:
 
     def library_version(self) -> str:
         with self._call("read the version of the library"):
-            return _version(self._agent.dcgmVersionInfo())
+            return version(self._agent.dcgmVersionInfo())
 
     def engine_version(self) -> str:
         """Version of the host engine; the bindings have no function for it, the library has."""
@@ -141,7 +124,7 @@ class Engine:
         with self._call("read the version of the host engine"):
             call = structs._dcgmGetFunctionPointer("dcgmHostengineVersionInfo")  # noqa: SLF001
             structs._dcgmCheckReturn(call(self._id, ctypes.byref(message)))  # noqa: SLF001
-        return _version(message)
+        return version(message)
 
     def group(self, entities: Sequence[Entity]) -> Any:  # noqa: ANN401 - opaque
         with self._call("create a group"):
@@ -177,7 +160,7 @@ class Engine:
         place = {entity: i for i, entity in enumerate(entities)}
         samples: list[list[Sample]] = [[] for _ in entities]
         for value in answer:
-            samples[place[value.entityGroupId, value.entityId]].append(_sample(value))
+            samples[place[value.entityGroupId, value.entityId]].append(sample(value))
         return samples
 
     def history(self, watch: Watch, since_s: float) -> list[tuple[Entity, Sample]]:
@@ -185,7 +168,7 @@ class Engine:
         found: list[tuple[Entity, Sample]] = []
 
         def collect(group: int, entity: int, values: Any, count: int, _: object) -> int:  # noqa: ANN401
-            found.extend(((group, entity), _sample(values[i])) for i in range(count))
+            found.extend(((group, entity), sample(values[i])) for i in range(count))
             return 0
 
         callback = self._agent.dcgmFieldValueEntityEnumeration_f(collect)
@@ -252,38 +235,3 @@ def _code(error: Any) -> int:  # noqa: ANN401 - DCGMError
     # One code of the 3.3 bindings is a tuple by mistake.
     value = getattr(error, "value", 0)
     return int(value[0] if isinstance(value, tuple) else value)
-
-
-def _mig_entity(row: Any) -> MigEntity:  # noqa: ANN401 - c_dcgmMigHierarchyInfo_v2
-    return MigEntity(
-        entity=(row.entity.entityGroupId, row.entity.entityId),
-        parent=(row.parent.entityGroupId, row.parent.entityId),
-        instance_id=row.info.nvmlInstanceId,
-        slices=row.info.nvmlProfileSlices,
-    )
-
-
-def _sample(raw: Any) -> Sample:  # noqa: ANN401 - c_dcgmFieldValue_v1 or _v2
-    return Sample(raw.fieldId, raw.status, raw.ts, _value(raw))
-
-
-def _value(raw: Any) -> Value:  # noqa: ANN401 - see above
-    kind = chr(raw.fieldType)
-    if kind in "it":
-        return int(raw.value.i64)
-    if kind == "d":
-        return float(raw.value.dbl)
-    if kind == "s":
-        return _text(raw.value.str)
-    return None
-
-
-def _text(raw: str | bytes) -> str:
-    # The bindings' structures decode by themselves; plain ctypes ones do not.
-    return raw if isinstance(raw, str) else raw.decode("utf-8", errors="replace")
-
-
-def _version(message: Any) -> str:  # noqa: ANN401 - c_dcgmVersionInfo_v2
-    text = _text(message.rawBuildInfoString)
-    match = re.search(r"version:([^;]+)", text)
-    return match[1] if match else text

@@ -14,17 +14,16 @@ from dataclasses import dataclass
 import msgspec
 
 from otel_ofu.sources.dcgm import codes
-from otel_ofu.sources.dcgm.blanks import blank_reason
-from otel_ofu.sources.dcgm.engine import (
+from otel_ofu.sources.dcgm.answers import (
     COMPUTE_INSTANCE,
     GPU,
     GPU_INSTANCE,
     NONE,
-    Engine,
-    EngineError,
     Entity,
     MigEntity,
 )
+from otel_ofu.sources.dcgm.blanks import blank_reason
+from otel_ofu.sources.dcgm.engine import Engine, EngineError
 from otel_ofu.sources.dcgm.wire import Sample, Target
 
 DRIVER, NAME, NVML_INDEX, SERIAL, UUID, PCI, MAX_SLICES = 1, 50, 52, 53, 54, 57, 69

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from otel_ofu.sources.dcgm.engine import MetricGroup
+from otel_ofu.sources.dcgm.answers import MetricGroup
 
 TENSOR_ACTIVE = 1004
 ESSENTIAL = (TENSOR_ACTIVE, 1001, 1002, 1005)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from otel_ofu.sources.dcgm.engine import Engine, Entity, Watch
+from otel_ofu.sources.dcgm.answers import Entity
+from otel_ofu.sources.dcgm.engine import Engine, Watch
 from otel_ofu.sources.dcgm.wire import Sample
 
 FUTURE_S = 2.0

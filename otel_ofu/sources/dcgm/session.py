@@ -13,6 +13,7 @@ import msgspec
 
 from otel_ofu.clock import Clock
 from otel_ofu.sources.dcgm import codes, inventory, profiling
+from otel_ofu.sources.dcgm.answers import Entity
 from otel_ofu.sources.dcgm.blanks import Blank, blank_reason
 from otel_ofu.sources.dcgm.blocks import (
     CLOCKS,
@@ -24,7 +25,7 @@ from otel_ofu.sources.dcgm.blocks import (
     has_level,
 )
 from otel_ofu.sources.dcgm.codes import Trouble
-from otel_ofu.sources.dcgm.engine import Engine, EngineError, Entity
+from otel_ofu.sources.dcgm.engine import Engine, EngineError
 from otel_ofu.sources.dcgm.inventory import Unit
 from otel_ofu.sources.dcgm.recent import Recent, unstick
 from otel_ofu.sources.dcgm.watching import Watcher, known_fields

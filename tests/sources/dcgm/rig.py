@@ -106,7 +106,6 @@ class Rig:
     def __init__(self, state: dict[str, Any], **settings: Any) -> None:
         self.state = state
         self.clock = VirtualClock(START_S)
-        forget_modules()
         self.channel: LocalChannel | None = None
         self.engine: Any = None
         self.interval_s = INTERVAL_S
@@ -137,8 +136,8 @@ class Rig:
         self.channel = LocalChannel(self.clock, self.load)
         return self.channel
 
-    def tick(self, *, poll_s: float | None = 1.0) -> Sequence[Reading]:
-        """One interval later: what the source reads. The child polls once a second meanwhile."""
+    def tick(self, *, poll_s: float | None = 2.5) -> Sequence[Reading]:
+        """One interval later: what the source reads. The child polls meanwhile."""
         end_s = self.clock.monotonic_s() + self.interval_s
         while poll_s and self.channel and self.clock.monotonic_s() + poll_s < end_s:
             self.clock.advance(poll_s)
@@ -154,7 +153,6 @@ class Rig:
     def close(self) -> list[str]:
         """Close everything; what is left in the engine."""
         self.source.close()
-        forget_modules()
         return [] if self.engine is None else list(self.engine.leaks())
 
 

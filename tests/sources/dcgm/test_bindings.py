@@ -106,8 +106,16 @@ def test_a_library_of_the_right_major_beside_another_is_taken(tmp_path: Path) ->
 
 def test_a_library_that_does_not_load_names_what_was_searched(tmp_path: Path) -> None:
     (tmp_path / "state.json").write_text(json.dumps({"library_missing": True}))
-    with pytest.raises(SourceUnavailable, match=r"searched /opt/dcgm, .*usr/lib64"):
-        load(str(FAKE), "/opt/dcgm", Places(tmp_path))
+    with pytest.raises(
+        SourceUnavailable, match=r"could not load libdcgm\.so\.4 .* searched .*usr/lib64"
+    ):
+        load(str(FAKE), "", Places(tmp_path))
+
+
+def test_a_named_library_folder_must_have_the_library(tmp_path: Path) -> None:
+    put_library(tmp_path, "libdcgm.so.4")
+    with pytest.raises(SourceUnavailable, match=r"for libdcgm\.so\.4, found none in .*/empty"):
+        load(str(FAKE), str(tmp_path / "empty"), Places(tmp_path))
 
 
 def test_a_library_may_be_named_as_a_file(tmp_path: Path) -> None:

@@ -39,10 +39,6 @@ class DCGMError(Exception):
         return _WORDS.get(self.value, f"DCGM Error with code {self.value}")
 
 
-class c_dcgmGroupEntityPair_t(Structure):
-    _fields_ = [("entityGroupId", c_uint32), ("entityId", c_uint32)]
-
-
 class _Decoding:
     """Texts come out of the vendor's structures as str, not as the bytes of ctypes."""
 
@@ -51,20 +47,24 @@ class _Decoding:
         return value.decode("utf-8") if isinstance(value, bytes) else value
 
 
+class c_dcgmGroupEntityPair_t(_Decoding, Structure):
+    _fields_ = [("entityGroupId", c_uint32), ("entityId", c_uint32)]
+
+
 class c_dcgmFieldValue_v1_value(_Decoding, Union):
     _fields_ = [
         ("i64", c_int64), ("dbl", c_double), ("str", c_char * 256), ("blob", c_byte * 4096)
     ]  # fmt: skip
 
 
-class c_dcgmFieldValue_v1(Structure):
+class c_dcgmFieldValue_v1(_Decoding, Structure):
     _fields_ = [
         ("version", c_uint), ("fieldId", c_ushort), ("fieldType", c_short), ("status", c_int),
         ("ts", c_int64), ("value", c_dcgmFieldValue_v1_value),
     ]  # fmt: skip
 
 
-class c_dcgmFieldValue_v2(Structure):
+class c_dcgmFieldValue_v2(_Decoding, Structure):
     _fields_ = [
         ("version", c_uint), ("entityGroupId", c_uint), ("entityId", c_uint),
         ("fieldId", c_ushort), ("fieldType", c_short), ("status", c_int), ("unused", c_uint),
@@ -72,7 +72,7 @@ class c_dcgmFieldValue_v2(Structure):
     ]  # fmt: skip
 
 
-class c_dcgmMigEntityInfo_t(Structure):
+class c_dcgmMigEntityInfo_t(_Decoding, Structure):
     _fields_ = [
         ("gpuUuid", c_char * 128), ("nvmlGpuIndex", c_uint), ("nvmlInstanceId", c_uint),
         ("nvmlComputeInstanceId", c_uint), ("nvmlMigProfileId", c_uint),
@@ -80,38 +80,38 @@ class c_dcgmMigEntityInfo_t(Structure):
     ]  # fmt: skip
 
 
-class c_dcgmMigHierarchyInfo_v2(Structure):
+class c_dcgmMigHierarchyInfo_v2(_Decoding, Structure):
     _fields_ = [
         ("entity", c_dcgmGroupEntityPair_t), ("parent", c_dcgmGroupEntityPair_t),
         ("info", c_dcgmMigEntityInfo_t),
     ]  # fmt: skip
 
 
-class c_dcgmMigHierarchy_v2(Structure):
+class c_dcgmMigHierarchy_v2(_Decoding, Structure):
     _fields_ = [
         ("version", c_uint), ("count", c_uint), ("entityList", c_dcgmMigHierarchyInfo_v2 * 448)
     ]  # fmt: skip
 
 
-class c_dcgmProfMetricGroupInfo_v2(Structure):
+class c_dcgmProfMetricGroupInfo_v2(_Decoding, Structure):
     _fields_ = [
         ("majorId", c_ushort), ("minorId", c_ushort), ("numFieldIds", c_uint32),
         ("fieldIds", c_ushort * 64),
     ]  # fmt: skip
 
 
-class c_dcgmProfGetMetricGroups_v3(Structure):
+class c_dcgmProfGetMetricGroups_v3(_Decoding, Structure):
     _fields_ = [
         ("version", c_uint32), ("unused", c_uint32), ("gpuId", c_uint32),
         ("numMetricGroups", c_uint32), ("metricGroups", c_dcgmProfMetricGroupInfo_v2 * 10),
     ]  # fmt: skip
 
 
-class c_dcgmModuleGetStatusesModule_t(Structure):
+class c_dcgmModuleGetStatusesModule_t(_Decoding, Structure):
     _fields_ = [("id", c_uint32), ("status", c_uint32)]
 
 
-class c_dcgmModuleGetStatuses_v1(Structure):
+class c_dcgmModuleGetStatuses_v1(_Decoding, Structure):
     _fields_ = [
         ("version", c_uint), ("numStatuses", c_uint32),
         ("statuses", c_dcgmModuleGetStatusesModule_t * 16),
