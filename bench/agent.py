@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -26,7 +26,9 @@ from otel_ofu.app.deriving import deriver  # noqa: E402 - the checkout first
 from otel_ofu.catalog.registry import load_registry  # noqa: E402
 from otel_ofu.clock import SystemClock  # noqa: E402
 from otel_ofu.config import Gpu  # noqa: E402
+from otel_ofu.derive import Deriver  # noqa: E402
 from otel_ofu.export.metrics import EncoderOptions, MetricEncoder  # noqa: E402
+from otel_ofu.model import Observation, Reading  # noqa: E402
 from otel_ofu.sources.nvml import NvmlSource  # noqa: E402
 from tests.sources.nvml.rig import build_stub  # noqa: E402
 
@@ -57,8 +59,7 @@ def _round(library: Path) -> dict[str, float | str]:
     for _ in range(ROUNDS):
         time.sleep(0.11)  # GPM needs 100 ms between two samples
         readings = _timed(costs["read (stub)"], partial(source.read, 0.0))
-        derive_all = partial(list, map(derived.derive, readings))
-        observations = _timed(costs["derive"], derive_all)
+        observations = _timed(costs["derive"], partial(_derived, derived, readings))
         bodies = _timed(costs["encode, gzip"], partial(encoder.encode, observations))
         points = sum(body.points for body in bodies)
     source.close()
@@ -66,6 +67,10 @@ def _round(library: Path) -> dict[str, float | str]:
     rows: dict[str, float | str] = {f"8 GPUs: {w}, ms CPU": 1000 * s for w, s in medians.items()}
     rows["8 GPUs: points per round"] = float(points)
     return rows
+
+
+def _derived(derived: Deriver, readings: Sequence[Reading]) -> list[Observation]:
+    return [derived.derive(reading) for reading in readings]
 
 
 def _timed(spent: list[float], call: Callable[[], T]) -> T:
