@@ -40,7 +40,9 @@ class Table:
 
         `settle` before writing to a new column.
         """
-        self.implied.discard(entity.id)
+        if entity.id in self.implied:
+            self.implied.remove(entity.id)
+            self._changed = True
         slot = self.slots.find(entity.id)
         if slot is None:
             return self._give(entity, first_seen_s), True
@@ -116,7 +118,7 @@ class Table:
 
     def _restore(self) -> None:
         path = self._path("entities")
-        if path is None or self.history.head < 0:
+        if path is None:
             return
         try:
             rows = load_entities(path)
