@@ -1,0 +1,110 @@
+"""Pieces of PromQL that fit together: a text, and the labels that tell its samples apart.
+
+A number is a plain float, or None where it can have no value: constants are computed here, and
+never sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+Labels = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """An instant vector with at most one sample for each set of values of `labels`.
+
+    `atom`: the text can stand beside an operator without brackets.
+    """
+
+    text: str
+    labels: Labels
+    atom: bool = True
+
+    @property
+    def inside(self) -> str:
+        """The text as an operand."""
+        return self.text if self.atom else f"({self.text})"
+
+
+Value = Vector | float | None
+
+
+def number(value: float) -> str:
+    """`0.15`, `600`, `-1`: as Go and Python both read it back, to the last bit."""
+    return repr(float(value)).removesuffix(".0")
+
+
+def duration(seconds: float) -> str:
+    """`10m`, `9m59s999ms`: weeks and days are avoided, as some backends read them differently."""
+    left, text = round(seconds * 1000), ""
+    for unit, size in (("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)):
+        count, left = divmod(left, size)
+        text += f"{count}{unit}" if count else ""
+    return text or "0s"
+
+
+def quoted(text: str) -> str:
+    """A string literal in double quotes."""
+    return '"' + text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n") + '"'
+
+
+def by(labels: Labels) -> str:
+    return f"by ({', '.join(labels)})"
+
+
+def aggregate(function: str, labels: Labels, inner: str) -> Vector:
+    """`avg by (ofu_job_id) (…)`; `function` may be `quantile` with its share as `quantile:0.9`."""
+    name, _, share = function.partition(":")
+    argument = f"{share}, {inner}" if share else inner
+    return Vector(f"{name} {by(labels)} ({argument})", labels)
+
+
+def infix(operator: str, left: Vector | float, right: Vector | float) -> Vector:
+    """An operator between two vectors, or a vector and a number.
+
+    Both have the same labels, or those of one are all among those of the other: then the one is
+    matched to many. `operator` may end in ` bool`.
+    """
+    if not isinstance(left, Vector) or not isinstance(right, Vector):
+        return _with_number(operator, left, right)
+    if set(left.labels) == set(right.labels):
+        return Vector(f"{left.inside} {operator} {right.inside}", left.labels, atom=False)
+    if set(left.labels) > set(right.labels):
+        match, labels = f"on ({', '.join(right.labels)}) group_left ()", left.labels
+    else:
+        match, labels = f"on ({', '.join(left.labels)}) group_right ()", right.labels
+    return Vector(f"{left.inside} {operator} {match} {right.inside}", labels, atom=False)
+
+
+def joinable(left: Vector, right: Vector) -> bool:
+    """Whether the labels of one are all among those of the other."""
+    ours, theirs = set(left.labels), set(right.labels)
+    return ours <= theirs or theirs <= ours
+
+
+def both(operands: Sequence[Vector]) -> Vector:
+    """Those that are in all of the vectors, with the values of the first."""
+    return _chain(" and ", operands)
+
+
+def any_of(operands: Sequence[Vector]) -> Vector:
+    """Those that are in one of the vectors, with the value of the first that has it."""
+    return _chain(" or ", operands)
+
+
+def _chain(word: str, operands: Sequence[Vector]) -> Vector:
+    if len(operands) == 1:
+        return operands[0]
+    text = word.join(operand.inside for operand in operands)
+    return Vector(text, operands[0].labels, atom=False)
+
+
+def _with_number(operator: str, left: Vector | float, right: Vector | float) -> Vector:
+    if isinstance(left, Vector) and not isinstance(right, Vector):
+        return Vector(f"{left.inside} {operator} {number(right)}", left.labels, atom=False)
+    if isinstance(right, Vector) and not isinstance(left, Vector):
+        return Vector(f"{number(left)} {operator} {right.inside}", right.labels, atom=False)
+    raise TypeError(f"no vector beside {operator}: constants are computed before")
