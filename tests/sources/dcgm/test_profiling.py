@@ -163,6 +163,17 @@ def test_a_refusal_is_tried_again_slowly_and_ends_when_the_cause_ends(rig: MakeR
     assert "tensor_active" in seen[0].gaps
 
 
+def test_tries_leave_nothing_in_the_engine(rig: MakeRig) -> None:
+    one = rig({"gpus": [a10(0, profiling=-34)]})
+    one.ready()
+    connection = next(iter(one.engine.connections.values()))
+    before = len(connection.field_groups)
+    for _ in range(30):
+        one.tick(poll_s=None)
+    assert tries(one) >= 4
+    assert len(connection.field_groups) == before
+
+
 def test_another_refusal_at_the_second_try_is_told(rig: MakeRig) -> None:
     one = rig({"gpus": [a10(0, profiling=-34)]})
     one.ready()
