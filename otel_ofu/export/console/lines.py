@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TextIO
 
-from otel_ofu.export.console.rows import DASH, rows
+from otel_ofu.export.console.rows import DASH, rows, says_nothing_new
 from otel_ofu.model import Observation
 
 
@@ -20,11 +20,13 @@ class Lines:
     def __init__(self, out: TextIO) -> None:
         self._out = out
         self._reasons: list[str] = []
+        self._began = False
 
     def export(self, observations: Sequence[Observation]) -> None:
         gpus = [o for o in observations if o.entity.kind == "gpu"]
-        if not gpus:
+        if not gpus or (self._began and says_nothing_new(gpus)):
             return
+        self._began = True
         _, reasons = rows(gpus)
         self._write(summary(gpus))
         if reasons != self._reasons:

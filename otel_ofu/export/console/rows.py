@@ -61,6 +61,13 @@ def rows(observations: Sequence[Observation]) -> tuple[list[Row], list[str]]:
     return [_row(o) for o in gpus], _reasons(gpus)
 
 
+def says_nothing_new(observations: Sequence[Observation]) -> bool:
+    """Whether all cells are merely not due yet: the exporter refreshes less often than we read."""
+    gaps = [o.gaps.get(column.key) for o in observations for column in COLUMNS]
+    values = any(column.key in o.values for o in observations for column in COLUMNS)
+    return not values and all(g is None or g.reason is GapReason.NOT_READY for g in gaps)
+
+
 def _row(observation: Observation) -> Row:
     attributes = observation.entity.attributes
     return Row(

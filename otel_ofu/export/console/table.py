@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from otel_ofu.export.console.rows import COLUMNS, DASH, Row, rows
+from otel_ofu.export.console.rows import COLUMNS, DASH, Row, rows, says_nothing_new
 from otel_ofu.model import Observation
 
 if TYPE_CHECKING:
@@ -30,12 +30,15 @@ class Table:
         self._title = title
         self._footer = footer
         self._note = ""
+        self._began = False
         self._live: Any = Live(console=console, auto_refresh=False, vertical_overflow="visible")
         self._live.start()
 
     def export(self, observations: Sequence[Observation]) -> None:
-        if any(o.entity.kind == "gpu" for o in observations):
-            self._live.update(self._drawn(observations), refresh=True)
+        gpus = [o for o in observations if o.entity.kind == "gpu"]
+        if gpus and not (self._began and says_nothing_new(gpus)):
+            self._began = True
+            self._live.update(self._drawn(gpus), refresh=True)
 
     def tell(self, text: str) -> None:
         """Stands under the table until something else is told."""
