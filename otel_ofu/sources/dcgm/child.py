@@ -41,18 +41,10 @@ class Channel(Protocol):
 
 
 class Child:
-    """A `Channel` to a process of our own."""
+    """A `Channel` to a process of our own. ChannelClosedError if it cannot be started."""
 
     def __init__(self, command: tuple[str, ...] = ()) -> None:
-        self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-            command or _COMMAND,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-            env=_environment(),
-            start_new_session=True,
-        )
+        self._process = _started(command or _COMMAND)
         self._frames = FrameBuffer()
         self._words = b""
         self._selector = selectors.DefaultSelector()
@@ -132,6 +124,21 @@ class Child:
 
 
 _COMMAND = (sys.executable, "-P", "-m", "otel_ofu.sources.dcgm.worker")
+
+
+def _started(command: tuple[str, ...]) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(  # noqa: S603 - our own interpreter and module
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            env=_environment(),
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ChannelClosedError(f"the DCGM client process cannot be started: {error}") from error
 
 
 def _environment() -> dict[str, str]:

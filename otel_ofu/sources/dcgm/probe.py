@@ -16,7 +16,7 @@ from otel_ofu.sources.dcgm.child import Channel, ChannelClosedError, Child
 from otel_ofu.sources.dcgm.fields import fields
 from otel_ofu.sources.dcgm.settings import DcgmSettings, endpoint
 from otel_ofu.sources.dcgm.source import start_message
-from otel_ofu.sources.dcgm.wire import GpuProfiling, ProbeReport, ProbeRequest
+from otel_ofu.sources.dcgm.wire import GpuProfiling, ProbeReport, ProbeRequest, Start
 
 _PROBE_INTERVAL_S = 10.0
 _STOP_S = 0.5
@@ -64,15 +64,10 @@ def probe(
     ids = [f.id for f in fields(registry or load_registry(), with_profiling=settings.profiling)]
     start = start_message(settings, ids, _PROBE_INTERVAL_S)
     report, problems = ProbeReport(), []
-    channel = launch()
     try:
-        channel.send(start)
-        channel.send(ProbeRequest())
-        report = _last_report(channel, timeout_s)
+        report = _asked(launch(), start, timeout_s)
     except ChannelClosedError as error:
         problems = [Problem(str(error))]
-    finally:
-        channel.stop(_STOP_S)
     if not report.done and not problems:
         problems = [_late(report, str(where), timeout_s)]
     return _probe(str(where), report, problems)
@@ -84,6 +79,15 @@ def is_available(settings: DcgmSettings, timeout_s: float = 2.0) -> bool:
         return probe(settings, timeout_s).reachable
     except SourceUnavailable:
         return False
+
+
+def _asked(channel: Channel, start: Start, timeout_s: float) -> ProbeReport:
+    try:
+        channel.send(start)
+        channel.send(ProbeRequest())
+        return _last_report(channel, timeout_s)
+    finally:
+        channel.stop(_STOP_S)
 
 
 def _last_report(channel: Channel, timeout_s: float) -> ProbeReport:

@@ -204,6 +204,11 @@ def test_a_broken_protocol_ends_the_child_with_a_reason(live: Live) -> None:
         child.stop(0.0)
 
 
+def test_a_child_that_cannot_be_started_is_a_closed_channel() -> None:
+    with pytest.raises(ChannelClosedError, match="cannot be started"):
+        Child(("/nowhere/python",))
+
+
 def test_nonsense_from_a_child_is_a_closed_channel(live: Live) -> None:
     child = Child((sys.executable, "-c", "print('HTTP/1.1 400 Bad Request')"))
     try:
