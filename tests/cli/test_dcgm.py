@@ -1,0 +1,76 @@
+"""The agent over DCGM: the real child process, the fake engine behind it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import run
+from tests.sources.dcgm.rig import FAKE, h100
+
+CONFIG = """\
+receivers:
+  gpu:
+    interval: 1s
+    dcgm: {{bindings_path: {bindings}}}
+    nvml: {{library: {library}}}
+    scrape: {{endpoints: [{{url: 'http://127.0.0.1:9/metrics'}}]}}
+"""
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> dict[str, str]:
+    """A host engine with two GPUs, as the environment of the agent."""
+    state = tmp_path / "engine.json"
+    state.write_text(json.dumps({"gpus": [h100(0), h100(1)]}))
+    return {"FAKE_DCGM_STATE": str(state)}
+
+
+def write_config(folder: Path, bindings: Path, library: Path) -> str:
+    path = folder / "c.yaml"
+    path.write_text(CONFIG.format(bindings=bindings, library=library))
+    return str(path)
+
+
+def test_auto_takes_dcgm_when_a_host_engine_answers(
+    tmp_path: Path, engine: dict[str, str], stub_library: Path
+) -> None:
+    config = write_config(tmp_path, FAKE, stub_library)
+    done = run(tmp_path, "run", "--for", "4s", "-c", config, extra=engine)
+    assert done.returncode == 0, done.stderr
+    assert "host engine " in done.stderr
+    assert "2 GPUs  OFU " in done.stdout.splitlines()[-1]
+    assert "OFU -" not in done.stdout.splitlines()[-1]
+
+
+def test_doctor_explains_the_choice_for_each_gpu(
+    tmp_path: Path, engine: dict[str, str], stub_library: Path
+) -> None:
+    config = write_config(tmp_path, FAKE, stub_library)
+    done = run(tmp_path, "doctor", "-c", config, extra=engine)
+    assert done.returncode == 0, done.stdout
+    assert "this one is used" in next(x for x in done.stdout.splitlines() if "+ dcgm" in x)
+    assert "not used, because dcgm comes first" in done.stdout
+    assert done.stdout.count("+ dcgm: profiling through gpm") == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ("{bindings_path: /nonexistent}", "/nonexistent"),
+        ("{address: 'http://x:1/'}", "dcgm address 'http://x:1/'"),
+        ("{address: 'localhost:99999'}", "the port must be 1 to 65535"),
+    ],
+)
+def test_dcgm_by_name_must_work_and_the_error_names_what_was_tried(
+    tmp_path: Path, settings: str, told: str
+) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(f"receivers: {{gpu: {{source: dcgm, dcgm: {settings}}}}}\n")
+    done = run(tmp_path, "run", "-c", str(path))
+    assert done.returncode == 1
+    assert done.stderr.startswith("otel-ofu: dcgm: ")
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
