@@ -91,6 +91,12 @@ def test_without_backups_a_full_file_begins_anew_and_a_long_line_is_still_writte
     assert len(lines(tmp_path / "out.jsonl")) == 1
 
 
+def test_a_first_line_that_is_too_long_leaves_no_empty_file_behind(tmp_path: Path) -> None:
+    with exporter(tmp_path / "out.jsonl", max_bytes=1) as made:
+        made.export([body(0.1)])
+    assert [p.name for p in tmp_path.iterdir()] == ["out.jsonl"]
+
+
 def test_a_full_disk_is_counted_said_once_and_leaves_no_half_line(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

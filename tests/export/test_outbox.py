@@ -122,13 +122,16 @@ def test_stats_tell_bytes_bodies_and_capacity(place: Path | None) -> None:
 def test_a_wait_ends_with_a_put_and_does_not_miss_one_that_came_before() -> None:
     with opened(None) as outbox:
         queue = outbox.queues["otlp"]
+        before = threading.Thread(target=queue.wait, args=(30.0,))
         queue.put(body(0))
-        queue.wait(30.0)
-        waiting = threading.Thread(target=queue.wait, args=(30.0,))
-        waiting.start()
+        before.start()
+        before.join(10.0)
+        assert not before.is_alive()
+        after = threading.Thread(target=queue.wait, args=(30.0,))
+        after.start()
         queue.put(body(1))
-        waiting.join(10.0)
-        assert not waiting.is_alive()
+        after.join(10.0)
+        assert not after.is_alive()
 
 
 def test_a_restart_finds_everything_again_in_order(tmp_path: Path) -> None:
@@ -324,14 +327,27 @@ def test_what_a_read_only_disk_cannot_delete_is_not_sent_twice(tmp_path: Path) -
         queue = outbox.queues["otlp"]
         assert outbox._disk is not None
         queue.put(body(0))
-        outbox._disk._connection.execute("PRAGMA query_only = 1")
         queue.put(body(1))
-        assert numbers(queue) == [0, 1]
+        outbox._disk._connection.execute("PRAGMA query_only = 1")
+        queue.put(body(2))
+        assert numbers(queue) == [0, 1, 2]
         assert queue.take() is None
         outbox._disk._connection.execute("PRAGMA query_only = 0")
-        queue.put(body(2))
+        queue.put(body(3))
     with opened(path) as outbox:
-        assert numbers(outbox.queues["otlp"]) == [2]
+        assert numbers(outbox.queues["otlp"]) == [3]
+
+
+def test_an_event_that_only_memory_took_still_overtakes_the_metrics_on_the_disk(
+    tmp_path: Path,
+) -> None:
+    with opened(tmp_path / "outbox.sqlite") as outbox:
+        queue = outbox.queues["otlp"]
+        assert outbox._disk is not None
+        queue.put(body(0))
+        outbox._disk._connection.execute("PRAGMA query_only = 1")
+        queue.put(body(1), Priority.EVENTS)
+        assert numbers(queue) == [1, 0]
 
 
 FULL_DISK = """
