@@ -6,9 +6,10 @@ Source: OpenTelemetry protocol specification 1.9, OTLP/gRPC response.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from otel_ofu.export.body import Body
 from otel_ofu.export.outcome import (
@@ -57,8 +58,6 @@ class GrpcTransport:
         return self._settings.place
 
     def send(self, body: Body, limit_s: float) -> Outcome:
-        import grpc  # noqa: PLC0415 - 190 ms and 33 MB that only this transport needs
-
         method = self._opened().unary_unary(_METHODS[body.signal])
         try:
             answer = method(
@@ -67,7 +66,7 @@ class GrpcTransport:
                 metadata=tuple(self._settings.headers.items()),
                 compression=self._compression(),
             )
-        except grpc.RpcError as error:
+        except _grpc().RpcError as error:
             return self._failed(error)
         rejected, message = partial_success(answer, body.signal)
         return Delivered(rejected, short(self._settings.redacted(message)))
@@ -86,32 +85,27 @@ class GrpcTransport:
         return judged(code, details, dict(error.trailing_metadata() or ()))
 
     def _opened(self) -> grpc.Channel:
-        import grpc  # noqa: PLC0415 - as above
-
         if self._channel is None:
             target = self._settings.endpoint
             if self._settings.plaintext:
-                self._channel = grpc.insecure_channel(target, _OPTIONS)
+                self._channel = _grpc().insecure_channel(target, _OPTIONS)
             else:
-                self._channel = grpc.secure_channel(target, self._credentials(), _OPTIONS)
+                self._channel = _grpc().secure_channel(target, self._credentials(), _OPTIONS)
         return self._channel
 
     def _credentials(self) -> grpc.ChannelCredentials:
-        import grpc  # noqa: PLC0415 - as above
-
         settings = self._settings
         key_file = settings.key_file or settings.cert_file
-        return grpc.ssl_channel_credentials(
+        return _grpc().ssl_channel_credentials(
             root_certificates=_read(settings.ca_file),
             private_key=_read(key_file),
             certificate_chain=_read(settings.cert_file),
         )
 
     def _compression(self) -> grpc.Compression:
-        import grpc  # noqa: PLC0415 - as above
-
         zipped = self._settings.compression == "gzip"
-        return grpc.Compression.Gzip if zipped else grpc.Compression.NoCompression
+        compression = _grpc().Compression
+        return compression.Gzip if zipped else compression.NoCompression
 
 
 def judged(
@@ -127,6 +121,14 @@ def judged(
     if code in _RETRYABLE or (code == "RESOURCE_EXHAUSTED" and delay_s is not None):
         return Unavailable(message, None if delay_s is None else min(delay_s, MOST_PATIENCE_S))
     return Refused(message)
+
+
+def _grpc() -> Any:  # noqa: ANN401 - a module without types
+    # Its core writes about connections to the terminal by itself, over whatever stands there.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    import grpc  # noqa: PLC0415 - 190 ms and 33 MB that only this transport needs
+
+    return grpc
 
 
 def _read(path: str | None) -> bytes | None:
