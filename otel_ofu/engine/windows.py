@@ -76,7 +76,7 @@ class _Chunk:
     @cached_property
     def ordered(self) -> Values:
         """Samples of each column in ascending order, missing last, as [column, time]."""
-        columns = np.ascontiguousarray(self.x.T)
+        columns = self.x.T.copy(order="C")
         columns.sort(axis=1)
         return columns
 
@@ -167,7 +167,7 @@ def _rate(chunk: _Chunk, _: float | None) -> Values:
     last = len(known) - 1 - known[::-1].argmax(axis=0)
     before = np.take_along_axis(chunk.weighted, first[None, :], axis=0)[0]
     elapsed_s = (last - first) * chunk.row_s
-    return np.where(elapsed_s > 0, (chunk.total - before) / elapsed_s, np.nan)
+    return np.where(chunk.rows > 1, (chunk.total - before) / elapsed_s, np.nan)
 
 
 _FUNCTIONS: Mapping[Function, Callable[[_Chunk, float | None], Values]] = {

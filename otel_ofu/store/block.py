@@ -12,11 +12,12 @@ from otel_ofu.store.series import Rows
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Rows [time, entity], oldest first, NaN for missing; views that the next write may change.
+    """Rows [time, entity], oldest first, NaN for missing: read-only views of the store.
 
-    `pieces`: the rows, in two parts where the ring wraps; rows that the store does not hold are
-    left out. `counts`: how many samples each row is a mean of; empty for rows of single samples.
-    `row_s`: seconds a row; `expected`: samples that a full window has, at least 1.
+    The next write may change them. `pieces`: the rows, in two parts where the ring wraps; rows that
+    the store does not hold are left out. `counts`: how many samples each row is a mean of; empty
+    for rows of single samples. `row_s`: seconds a row; `expected`: samples that a full window has,
+    at least 1.
     """
 
     pieces: tuple[Rows, ...]
@@ -44,11 +45,14 @@ class Block:
 
 
 def window(ring: Rows, numbers: tuple[int, int], columns: int) -> tuple[Rows, ...]:
-    """The rows of a ring numbered first..last, oldest first, in one piece or two; views."""
+    """The rows of a ring numbered first..last, oldest first, in one piece or two.
+
+    Read-only views: nothing that is computed from history may change it.
+    """
     first, last = numbers
     if last < first:
         return ()
     start, stop = first % len(ring), last % len(ring) + 1
-    if start < stop:
-        return (ring[start:stop, :columns],)
-    return ring[start:, :columns], ring[:stop, :columns]
+    rows = ring[:, :columns]
+    rows.flags.writeable = False
+    return (rows[start:stop],) if start < stop else (rows[start:], rows[:stop])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from otel_ofu.catalog.registry import load_registry
+from otel_ofu.catalog.registry import Registry, load_registry
 from otel_ofu.clock import VirtualClock
 from otel_ofu.model import Entity, Observation, Window
 from otel_ofu.store import Retention, Store
@@ -44,11 +44,11 @@ class Bench:
         retention: Retention | None = None,
         state_dir: Path | None = None,
         step_s: float = STEP_S,
+        registry: Registry | None = None,
     ) -> None:
         self.clock = VirtualClock(START_S)
-        self.store = Store(
-            load_registry(), retention, step_s=step_s, state_dir=state_dir, clock=self.clock
-        )
+        known = registry or load_registry()
+        self.store = Store(known, retention, step_s=step_s, state_dir=state_dir, clock=self.clock)
 
     def write(self, *observations: Observation) -> None:
         latest = max(o.window.end_s for o in observations)
