@@ -1,0 +1,167 @@
+"""One rule of a file -> a checked `Rule`; what is wrong goes to `notes`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from otel_ofu.catalog.registry import Registry
+from otel_ofu.engine.annotations import Template, TemplateMistake, parse_template
+from otel_ofu.engine.names import nearest
+from otel_ofu.engine.places import condition_in
+from otel_ofu.engine.rulefile.cases import CaseReader
+from otel_ofu.engine.rulefile.notes import Notes
+from otel_ofu.engine.rulefile.rule import SEVERITIES, SEVERITY, Limits, Rule, Silence, Timing
+from otel_ofu.engine.rulefile.shape import RuleShape
+from otel_ofu.engine.syntax import Expression
+from otel_ofu.errors import ConfigError
+from otel_ofu.model import EntityKind
+from otel_ofu.yamlfile import Steps, convert
+
+MISSING_INTERVALS = 5
+KINDS: tuple[EntityKind, ...] = ("gpu", "job", "node")
+
+_RULE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+_LABEL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_TAKEN = ("alertname",)
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """What rules are checked against. `causes` None: any name of a cause goes."""
+
+    registry: Registry
+    causes: Collection[str] | None = None
+
+    @property
+    def entity_labels(self) -> frozenset[str]:
+        """The attributes of entities as templates name them: `hw.id` is `hw_id`."""
+        defined = self.registry.attributes
+        return frozenset(
+            name.replace(".", "_") for name, a in defined.items() if a.where != "point"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RuleReader:
+    """Reads the rules of one group."""
+
+    notes: Notes
+    background: Background
+    interval_s: float
+
+    def read(self, steps: Steps) -> Rule | None:
+        """None after mistakes that leave no rule; its conditions are looked at all the same."""
+        try:
+            shape = convert(self.notes.file, RuleShape, steps)
+        except ConfigError as error:
+            self.notes.take(error)
+            self._read_conditions(steps)
+            return None
+        condition = self._condition(shape, steps)
+        rule = self._rule(shape, steps, condition or Silence(0.0))
+        return rule if condition else None
+
+    def _read_conditions(self, steps: Steps) -> None:
+        """The mistakes in the conditions of a rule that is wrong elsewhere."""
+        tree: Any = self.notes.file.tree
+        for step in steps:
+            tree = tree[step]
+        if tree.get("each") in KINDS:
+            for key in ("expr", "clear"):
+                if isinstance(tree.get(key), str):
+                    self._expression(tree["each"], (*steps, key))
+
+    def _rule(self, shape: RuleShape, steps: Steps, condition: Expression | Silence) -> Rule:
+        self._check(shape, steps)
+        known = self.background.entity_labels
+        labels = self._templates(shape.labels, (*steps, "labels"), known)
+        shown = known | labels.keys()
+        cases = CaseReader(self.notes, self.background.registry, shape.each, self.interval_s)
+        return Rule(
+            name=shape.alert,
+            each=shape.each,
+            condition=condition,
+            clear=self._expression(shape.each, (*steps, "clear")) if shape.clear else None,
+            timing=self._timing(shape, steps),
+            limits=Limits(
+                self.notes.share((*steps, "min_coverage"), shape.min_coverage), shape.min_peers
+            ),
+            limit=shape.limit,
+            labels=labels,
+            annotations=self._templates(shape.annotations, (*steps, "annotations"), shown),
+            causes=tuple(shape.causes),
+            shadow=shape.shadow,
+            link=shape.link,
+            tests=cases.read_all(shape, steps),
+            place=self.notes.place(steps),
+        )
+
+    def _condition(self, shape: RuleShape, steps: Steps) -> Expression | Silence | None:
+        if bool(shape.expr) == (shape.silent_for is not None):
+            self.notes.add(steps, "a rule has either expr or silent_for")
+            return None
+        if shape.expr:
+            return self._expression(shape.each, (*steps, "expr"))
+        if shape.clear:
+            self.notes.add_key((*steps, "clear"), "clear goes with expr, not with silent_for")
+        after_s = self.notes.duration((*steps, "silent_for"), shape.silent_for, 0.0)
+        if after_s < self.interval_s:
+            self.notes.add((*steps, "silent_for"), "shorter than the interval of the group")
+        return Silence(after_s)
+
+    def _expression(self, each: EntityKind, steps: Steps) -> Expression | None:
+        try:
+            return condition_in(self.notes.file, steps, each, self.background.registry)
+        except ConfigError as error:
+            self.notes.take(error)
+            return None
+
+    def _timing(self, shape: RuleShape, steps: Steps) -> Timing:
+        note = self.notes.duration
+        missing_s = MISSING_INTERVALS * self.interval_s
+        return Timing(
+            note((*steps, "for"), shape.for_, 0.0),
+            note((*steps, "keep_firing_for"), shape.keep_firing_for, 0.0),
+            note((*steps, "missing_timeout"), shape.missing_timeout, missing_s),
+        )
+
+    def _check(self, shape: RuleShape, steps: Steps) -> None:
+        if not _RULE_NAME.fullmatch(shape.alert):
+            message = "a name has letters, digits and _ only, at most 100, and no digit in front"
+            self.notes.add((*steps, "alert"), message)
+        if shape.link and not shape.link.startswith(("https://", "http://")):
+            self.notes.add((*steps, "link"), "a link begins with https:// or http://")
+        for name in shape.labels:
+            if not _LABEL_NAME.fullmatch(name) or name in _TAKEN:
+                self.notes.add_key((*steps, "labels", name), f"{name!r} cannot be a label")
+        severity = shape.labels.get(SEVERITY)
+        if severity is not None and severity not in SEVERITIES:
+            message = f"unknown severity {severity!r}; one of: {', '.join(SEVERITIES)}"
+            self.notes.add((*steps, "labels", SEVERITY), message)
+        self._check_causes(shape, steps)
+
+    def _check_causes(self, shape: RuleShape, steps: Steps) -> None:
+        known = self.background.causes
+        for i, cause in enumerate(shape.causes):
+            if known is not None and cause not in known:
+                message = f"unknown cause {cause!r}{nearest(cause, known)}"
+                self.notes.add((*steps, "causes", i), message)
+
+    def _templates(
+        self, texts: Mapping[str, str], steps: Steps, known: Collection[str]
+    ) -> Mapping[str, Template]:
+        templates: dict[str, Template] = {}
+        for name, text in texts.items():
+            try:
+                template = parse_template(text, known)
+            except TemplateMistake as mistake:
+                self.notes.add_in((*steps, name), mistake.offset, mistake.message)
+                continue
+            templates[name] = template
+            if "labels" in steps and any(not p.label for p in template.placeholders):
+                message = "a label stays the same: it may speak of $labels only"
+                self.notes.add((*steps, name), message)
+        return templates

@@ -1,0 +1,138 @@
+"""Rule files -> one `RuleSet`, all or nothing.
+
+Enters: paths of files and folders, the registry. Leaves: the rules, or a `ConfigError` with every
+mistake of every file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from itertools import chain
+from pathlib import Path
+
+from otel_ofu.catalog.registry import Registry
+from otel_ofu.engine.rulefile.compile import Background, RuleReader
+from otel_ofu.engine.rulefile.notes import Notes
+from otel_ofu.engine.rulefile.rule import Group, Place, RuleSet, Silence
+from otel_ofu.engine.rulefile.shape import FileOutline
+from otel_ofu.errors import ConfigError, Problem
+from otel_ofu.yamlfile import Steps, YamlFile, convert, parse_yaml, read_yaml
+
+MIN_INTERVAL_S, MAX_INTERVAL_S = 1.0, 86_400.0
+MAX_RULES = 2_000
+SUFFIXES = (".yaml", ".yml")
+NO_RULES = ("causes.yaml", "flags.yaml")
+"""Files of a rule folder that hold something else."""
+
+BUILT_IN = """\
+groups:
+  - name: built-in
+    interval: 30s
+    rules:
+      - alert: EntitySilent
+        each: gpu
+        silent_for: 2m
+        labels: {severity: warning}
+        annotations:
+          summary: "{{ $labels.hw_id }}: nothing heard for {{ $value | duration }}"
+"""
+
+
+def load_rules(
+    paths: Iterable[str | Path], registry: Registry, causes: Collection[str] | None = None
+) -> RuleSet:
+    """The rules of files, and of the YAML files in folders. Raises ConfigError.
+
+    `causes`: the names that `causes:` may list; None for any. When no rule says when a GPU counts
+    as silent, a built-in rule does.
+    """
+    files: list[YamlFile] = []
+    problems: list[Problem] = []
+    for path in rule_paths(paths):
+        try:
+            files.append(read_yaml(path))
+        except ConfigError as error:
+            problems += error.problems
+    return rules_of(files, Background(registry, causes), problems)
+
+
+def rules_from_text(text: str, registry: Registry, path: str = "rules.yaml") -> RuleSet:
+    """The rules of a text, without the built-in one. Raises ConfigError."""
+    return _rule_set([parse_yaml(text, path)], Background(registry), [])
+
+
+def rules_of(
+    files: Sequence[YamlFile], background: Background, problems: Iterable[Problem] = ()
+) -> RuleSet:
+    """The rules of parsed files; `problems` are those of files that could not be parsed."""
+    rules = _rule_set(files, background, list(problems))
+    if any(isinstance(rule.condition, Silence) and rule.each == "gpu" for rule in rules):
+        return rules
+    built_in = rules_from_text(BUILT_IN, background.registry, "built-in")
+    names = {group.name for group in rules.groups} | {rule.name for rule in rules}
+    taken = names & {"built-in", "EntitySilent"}
+    return rules if taken else RuleSet((*rules.groups, *built_in.groups))
+
+
+def rule_paths(paths: Iterable[str | Path]) -> list[Path]:
+    """Every file that is meant, once: a folder means the rule files in it, by name."""
+    found: dict[Path, None] = {}
+    for path in map(Path, paths):
+        inside = (
+            (p for p in sorted(path.iterdir()) if p.suffix in SUFFIXES and p.name not in NO_RULES)
+            if path.is_dir()
+            else [path]
+        )
+        found |= dict.fromkeys(inside)
+    return list(found)
+
+
+def _rule_set(
+    files: Sequence[YamlFile], background: Background, problems: list[Problem]
+) -> RuleSet:
+    groups: list[Group] = []
+    for file in files:
+        notes = Notes(file)
+        groups += _groups(notes, background)
+        problems += notes.problems
+    problems += _duplicates("group", ((group.name, group.place) for group in groups))
+    rules = list(chain.from_iterable(group.rules for group in groups))
+    problems += _duplicates("rule", ((rule.name, rule.place) for rule in rules))
+    if len(rules) > MAX_RULES:
+        place = rules[MAX_RULES].place
+        message = f"{len(rules):,} rules; at most {MAX_RULES:,} are allowed"
+        problems.append(Problem(place.path, place.line, place.column, message))
+    if problems:
+        raise ConfigError(sorted(problems, key=lambda p: (p.path, p.line, p.column)))
+    return RuleSet(tuple(groups))
+
+
+def _groups(notes: Notes, background: Background) -> list[Group]:
+    try:
+        outline = convert(notes.file, FileOutline)
+    except ConfigError as error:
+        notes.take(error)
+        return []
+    groups: list[Group] = []
+    for g, group in enumerate(outline.groups):
+        steps: Steps = ("groups", g)
+        interval_s = notes.duration((*steps, "interval"), group.interval, 30.0)
+        if not MIN_INTERVAL_S <= interval_s <= MAX_INTERVAL_S:
+            notes.add((*steps, "interval"), "an interval is from 1s to 1d")
+        reader = RuleReader(notes, background, interval_s)
+        read = [reader.read((*steps, "rules", r)) for r in range(len(group.rules))]
+        rules = tuple(rule for rule in read if rule is not None)
+        groups.append(Group(group.name, interval_s, rules, notes.place((*steps, "name"))))
+    return groups
+
+
+def _duplicates(what: str, named: Iterable[tuple[str, Place]]) -> list[Problem]:
+    first: dict[str, Place] = {}
+    problems: list[Problem] = []
+    for name, place in named:
+        if name in first:
+            there = f"{first[name].path}:{first[name].line}"
+            message = f"a {what} {name!r} is already there, at {there}"
+            problems.append(Problem(place.path, place.line, place.column, message))
+        first.setdefault(name, place)
+    return problems

@@ -1,0 +1,112 @@
+"""What a rule file may hold, as types; the JSON Schema for editors is made from them.
+
+Durations and shares are text here: `quantities` reads them and says what is allowed.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from otel_ofu.model import EntityKind
+
+DURATION_PATTERN = r"^(0|([0-9]+(ms|[smhdw]))+)$"
+
+Duration = Annotated[
+    str | int,
+    Meta(
+        description="A duration such as 30s, 10m or 1h30m",
+        extra_json_schema={"type": "string", "pattern": DURATION_PATTERN},
+    ),
+]
+Share = Annotated[str | float, Meta(description="A share such as 50% or 0.5")]
+Instants = Annotated[
+    str | int | dict[str, str | int],
+    Meta(description="A time from the start of the test, or one for each entity: {gpu0: 20m}"),
+]
+
+
+class _Block(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A block of the file: unknown keys are mistakes."""
+
+
+class CaseShape(_Block, frozen=True, kw_only=True):
+    """One test of a rule. Without `fires_at` the rule has to stay quiet."""
+
+    name: Annotated[str, Meta(description="What the rule does here")]
+    series: Annotated[
+        dict[str, str | int | float],
+        Meta(description="metric or entity.metric -> samples: 0.1x90 _x6 0.5+0.01x30"),
+    ]
+    step: Annotated[Duration | None, Meta(description="Between samples; the group's interval")] = (
+        None
+    )
+    fires_at: Instants | None = None
+    resolves_at: Instants | None = None
+    causes: Annotated[list[str], Meta(description="Causes that the diagnosis ranks first")] = []
+
+
+class RuleShape(_Block, frozen=True, kw_only=True, rename={"for_": "for"}):
+    """One rule. It has either `expr` or `silent_for`."""
+
+    alert: Annotated[str, Meta(description="Name of the rule, unique over all files")]
+    each: Annotated[EntityKind, Meta(description="What is judged: every gpu, job or node")]
+    expr: Annotated[str, Meta(description="The condition, e.g. avg(ofu, 10m) < 15%")] = ""
+    silent_for: Annotated[
+        Duration | None, Meta(description="Instead of expr: nothing was heard of it for so long")
+    ] = None
+    for_: Annotated[Duration, Meta(description="How long the condition holds before it fires")] = 0
+    clear: Annotated[str, Meta(description="It ends only when this holds as well")] = ""
+    keep_firing_for: Annotated[Duration, Meta(description="How long it is calm before it ends")] = 0
+    min_coverage: Annotated[
+        Share, Meta(description="The part of a window that needs data; else it is unknown")
+    ] = 0.5
+    min_peers: Annotated[
+        int, Meta(ge=1, le=10_000, description="Fewest GPUs with a value to compare with peers")
+    ] = 4
+    missing_timeout: Annotated[
+        Duration | None,
+        Meta(description="Unknown for so long: it ends as no_data. 5 intervals by default"),
+    ] = None
+    limit: Annotated[
+        int, Meta(ge=0, description="Findings told one by one; more are one summary. 0: no limit")
+    ] = 0
+    labels: Annotated[
+        dict[str, str], Meta(description="severity: info, warning, error or critical; and others")
+    ] = {}
+    annotations: Annotated[
+        dict[str, str], Meta(description="Texts for people, with {{ $value | percent }}")
+    ] = {}
+    causes: Annotated[list[str], Meta(description="Causes that a diagnosis looks for")] = []
+    shadow: Annotated[bool, Meta(description="Everything but the notification")] = False
+    link: Annotated[str, Meta(description="A page that says more, https://…")] = ""
+    tests: list[CaseShape] = []
+
+
+class _Group(_Block, frozen=True, kw_only=True):
+    name: Annotated[str, Meta(description="Name of the group, unique over all files")]
+    interval: Annotated[Duration, Meta(description="How often the rules are judged")] = "30s"
+
+
+class GroupShape(_Group, frozen=True, kw_only=True):
+    """Rules that are judged together."""
+
+    rules: list[RuleShape]
+
+
+class FileShape(_Block, frozen=True, kw_only=True):
+    """Rules of otel-ofu."""
+
+    groups: list[GroupShape]
+
+
+class GroupOutline(_Group, frozen=True, kw_only=True):
+    """A group whose rules are looked at one by one, so that one mistake does not hide others."""
+
+    rules: list[dict[str, Any]]
+
+
+class FileOutline(_Block, frozen=True, kw_only=True):
+    groups: list[GroupOutline]
