@@ -2,50 +2,54 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from otel_ofu.model import EntityKind, Observation
 from otel_ofu.store.series import Batch
 
-_Place = tuple[EntityKind, str, int, int]
+_Place = tuple[EntityKind, int, int]
+
+
+@dataclass(slots=True)
+class _Column:
+    slots: list[int] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+    starts_s: dict[int, float] = field(default_factory=dict)
 
 
 class Gathered:
     """Values by place, in the order in which they came."""
 
     def __init__(self) -> None:
-        self._columns: dict[_Place, tuple[list[int], list[float], list[float], list[float]]] = {}
+        self._places: dict[_Place, dict[str, _Column]] = {}
 
-    def add(self, seen: Observation, slot: int, place: tuple[int, int], since_s: float) -> int:
-        """Takes the values of an observation, at (bucket, span); how many were not finite."""
-        refused = 0
-        kind = seen.entity.kind
+    def add(self, seen: Observation, slot: int, bucket: int, span: int) -> None:
+        """Takes the values of an observation. This loop is the cost of writing: keep it short."""
+        columns = self._places.setdefault((seen.entity.kind, bucket, span), {})
         for key, value in seen.values.items():
-            if not math.isfinite(value):
-                refused += 1
-                continue
-            column = self._columns.setdefault((kind, key, *place), ([], [], [], []))
-            column[0].append(slot)
-            column[1].append(value)
-            column[2].append(seen.starts_s.get(key, math.nan))
-            column[3].append(since_s)
-        return refused
+            column = columns.get(key)
+            if column is None:
+                column = columns[key] = _Column()
+            column.slots.append(slot)
+            column.values.append(value)
+        for key, start_s in seen.starts_s.items():
+            if key in columns:
+                columns[key].starts_s[slot] = start_s
 
     def batches(self) -> Iterator[tuple[EntityKind, str, Batch]]:
         """The batches, oldest bucket first; the last value of an entity in a bucket counts."""
-        for (kind, key, bucket, span), column in sorted(
-            self._columns.items(), key=lambda item: item[0][2]
-        ):
-            slots, values, starts_s, since_s = column
-            batch = Batch(
-                bucket,
-                np.array(slots, np.intp),
-                np.array(values, np.float64),
-                span,
-                np.array(starts_s, np.float64),
-                np.array(since_s, np.float64),
-            )
-            yield kind, key, batch
+        for kind, bucket, span in sorted(self._places, key=lambda place: place[1]):
+            for key, column in self._places[kind, bucket, span].items():
+                yield kind, key, _batch(column, bucket, span)
+
+
+def _batch(column: _Column, bucket: int, span: int) -> Batch:
+    slots = np.array(column.slots, np.intp)
+    starts_s = None
+    if column.starts_s:
+        found = [column.starts_s.get(slot, np.nan) for slot in column.slots]
+        starts_s = np.array(found, np.float64)
+    return Batch(bucket, slots, np.array(column.values, np.float64), span, starts_s)

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
+from otel_ofu.store.block import window
 from otel_ofu.store.layout import Layout, SeriesShape
 from otel_ofu.store.memory import NEVER, Bytes, Memory, fits
 from otel_ofu.store.minutes import Minutes
-from otel_ofu.store.series import Batch, Columns, Series
+from otel_ofu.store.series import Batch, Columns, Rows, Series
 
 FIRST_COLUMNS = 16
 MANY_COLUMNS = 8_192
@@ -154,17 +156,32 @@ class History:
             return
         span = min(batch.span, batch.bucket - oldest + 1)
         if span != batch.span:
-            batch = Batch(
-                batch.bucket, batch.columns, batch.values, span, batch.starts_s, batch.since_s
-            )
+            batch = replace(batch, span=span)
         gap = max(3, round(COUNTER_GAP_S / self._layout.step_s))
         dropped = series.put(batch, gap)
         self.counts["out_of_order"] += dropped
         self.counts["stored"] += batch.values.size - dropped
 
-    def follow(self, series: Series, used: int) -> None:
-        """Brings the minutes of a series up to its rows."""
-        self.minutes.follow(series, self.head, used)
+    def recent(self, key: str, buckets: tuple[int, int], columns: int) -> tuple[Rows, ...]:
+        """The rows of a metric from one bucket to another, as far as they are held."""
+        series = self._series.get(key)
+        if series is None:
+            return ()
+        first, last = max(buckets[0], self.head - self.rows + 1), min(buckets[1], self.head)
+        return window(series.rows, (first, last), columns)
+
+    def by_minute(
+        self, key: str, buckets: tuple[int, int], columns: int
+    ) -> tuple[tuple[Rows, ...], tuple[Rows, ...]]:
+        """Means of the minutes that end in those buckets, and of how many samples each is."""
+        series = self._series.get(key)
+        if series is None or not len(series.means):
+            return (), ()
+        self.minutes.follow(series, self.head, columns)
+        newest = self.minutes.of(self.head)
+        first = max(self.minutes.of(buckets[0] - 1) + 1, newest - len(series.means) + 1)
+        span = first, min(self.minutes.of(buckets[1]), newest)
+        return window(series.means, span, columns), window(series.counts, span, columns)
 
 
 def _roomy(columns: int) -> int:

@@ -98,7 +98,7 @@ class Series:
     def _in_order(self, batch: Batch) -> tuple[Batch, int]:
         keep = self.seen[batch.columns] <= batch.bucket
         dropped = int(keep.size - np.count_nonzero(keep))
-        return (_only(batch, keep) if dropped else batch), dropped
+        return (only(batch, keep) if dropped else batch), dropped
 
     def _count(self, batch: Batch, max_gap: int) -> None:
         at = batch.columns
@@ -109,7 +109,7 @@ class Series:
         self.raw[at] = batch.values
         self.seen[at] = batch.bucket
         if batch.span > 1:
-            self._fill_span(_only(batch, ~np.isnan(increments)), 0.0)
+            self._fill_span(only(batch, ~np.isnan(increments)), 0.0)
 
     def _increments(self, batch: Batch, max_gap: int) -> Doubles:
         """What each counter gained since it was last seen; NaN where nobody can know.
@@ -125,7 +125,8 @@ class Series:
         return np.where(batch.starts_s >= since, batch.values, gained)
 
 
-def _only(batch: Batch, keep: NDArray[np.bool_]) -> Batch:
+def only(batch: Batch, keep: NDArray[np.bool_]) -> Batch:
+    """The values of a batch that are to be kept."""
     return Batch(
         batch.bucket,
         batch.columns[keep],

@@ -6,11 +6,11 @@ entities are, and whose each GPU is. One lock: the sampler writes, the rules rea
 
 from __future__ import annotations
 
-import math
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,22 +18,20 @@ import numpy as np
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.clock import Clock, SystemClock
 from otel_ofu.model import Entity, EntityKind, Observation, Window
-from otel_ofu.store.block import Block, window
+from otel_ofu.store.block import Block
 from otel_ofu.store.fleet import KINDS, Fleet
 from otel_ofu.store.folder import StateFolder
 from otel_ofu.store.gather import Gathered
 from otel_ofu.store.history import History
 from otel_ofu.store.membership import Membership
 from otel_ofu.store.retention import Retention
-from otel_ofu.store.series import Batch, Columns, Doubles
+from otel_ofu.store.series import Batch, Columns, Doubles, only
 from otel_ofu.store.shapes import Shapes
 from otel_ofu.store.slots import Slots
+from otel_ofu.store.steps import Steps
 
 SAVE_EVERY_S = 60.0
 FUTURE_S = 60.0
-LONGEST_SPAN_S = 60.0
-# A value a tenth of a step after an instant still counts to it: timers and clocks are not exact.
-SLACK_STEPS = 0.1
 
 
 class Store:
@@ -57,6 +55,7 @@ class Store:
     ) -> None:
         """Opens what `state_dir` holds. Raises StateInUse when another process has it."""
         self.step_s = step_s
+        self._steps = Steps(step_s)
         self._registry = registry
         self._retention = retention or Retention()
         self._shapes = Shapes(registry, self._retention, step_s)
@@ -91,12 +90,12 @@ class Store:
     ) -> None:
         """Takes one metric of many entities at one time; NaN where an entity has no value."""
         with self._lock:
-            known = np.isfinite(values)
-            if not known.all():
-                columns, values = columns[known], values[known]
-            seen = self._fleet.tables[kind].slots.last_seen_s
-            seen[columns] = np.fmax(seen[columns], time_s)
-            self._put(kind, key, Batch(self.bucket(time_s), columns, values))
+            batch = Batch(self.bucket(time_s), columns, values)
+            given = ~np.isnan(values)
+            batch = batch if given.all() else only(batch, given)
+            seen = self.slots(kind).last_seen_s
+            seen[batch.columns] = np.fmax(seen[batch.columns], time_s)
+            self._put(kind, key, batch)
 
     def end(self, kind: EntityKind, entity_id: str) -> bool:
         """Ends an entity: its column is free, its history gone. False if there is no such one."""
@@ -162,34 +161,20 @@ class Store:
 
     def block(self, kind: EntityKind, key: str, start_s: float, end_s: float) -> Block:
         """The samples of a metric in (start, end]; hold `reading` while looking at them."""
-        history, columns = self._history(kind), len(self.slots(kind))
-        first, last = self.bucket(start_s) + 1, self.bucket(end_s)
-        series = history.series(key)
+        pieces = self._history(kind).recent(key, self._span(start_s, end_s), self._columns(kind))
         expected = max(1.0, (end_s - start_s) / self.step_s)
-        if series is None:
-            return Block((), (), self.step_s, expected, columns)
-        first, last = max(first, history.head - history.rows + 1), min(last, history.head)
-        pieces = window(series.rows, (first, last), columns)
-        return Block(pieces, (), self.step_s, expected, columns)
+        return Block(pieces, (), self.step_s, expected, self._columns(kind))
 
     def minutes(self, kind: EntityKind, key: str, start_s: float, end_s: float) -> Block:
         """Means of the minutes of a metric in (start, end]; hold `reading` meanwhile."""
-        history, columns = self._history(kind), len(self.slots(kind))
-        series, minutes = history.series(key), history.minutes
+        history, columns = self._history(kind), self._columns(kind)
+        means, counts = history.by_minute(key, self._span(start_s, end_s), columns)
         expected = max(1.0, (end_s - start_s) / self.step_s)
-        if series is None or not len(series.means):
-            return Block((), (), minutes.length_s, expected, columns)
-        history.follow(series, columns)
-        newest = minutes.of(history.head)
-        first = max(minutes.of(self.bucket(start_s)) + 1, newest - len(series.means) + 1)
-        last = min(minutes.of(self.bucket(end_s)), newest)
-        means = window(series.means, (first, last), columns)
-        counts = window(series.counts, (first, last), columns)
-        return Block(means, counts, minutes.length_s, expected, columns)
+        return Block(means, counts, history.minutes.length_s, expected, columns)
 
     def totals(self, kind: EntityKind, key: str) -> tuple[Doubles, Doubles]:
         """The last raw values of a counter and when they were seen; NaN for never."""
-        columns = len(self.slots(kind))
+        columns = self._columns(kind)
         series = self._history(kind).series(key)
         if series is None or not series.shape.counter:
             return np.full(columns, np.nan), np.full(columns, np.nan)
@@ -197,11 +182,18 @@ class Store:
         return series.raw[:columns].copy(), seen_s[:columns]
 
     def bucket(self, time_s: float) -> int:
-        """The bucket that a time falls into: those after the last instant, up to the next."""
-        return math.ceil(time_s / self.step_s - SLACK_STEPS)
+        """The number of the step that a time falls into; a row is one step."""
+        return self._steps.bucket(time_s)
 
     def _history(self, kind: EntityKind) -> History:
         return self._fleet.tables[kind].history
+
+    def _columns(self, kind: EntityKind) -> int:
+        return len(self.slots(kind))
+
+    def _span(self, start_s: float, end_s: float) -> tuple[int, int]:
+        """The first and the last bucket in (start, end]."""
+        return self.bucket(start_s) + 1, self.bucket(end_s)
 
     def _gather(self, seen: Observation, gathered: Gathered) -> None:
         bucket = self.bucket(seen.window.end_s)
@@ -209,17 +201,14 @@ class Store:
             self._counts["early"] += len(seen.values)
             return
         slot = self._fleet.admit(seen.entity, seen.window)
-        longest = max(3, round(LONGEST_SPAN_S / self.step_s))
-        span = min(max(1, round(seen.window.length_s / self.step_s)), longest)
-        since_s = float(self.slots(seen.entity.kind).first_seen_s[slot])
-        self._counts["refused"] += gathered.add(seen, slot, (bucket, span), since_s)
+        gathered.add(seen, slot, bucket, self._steps.span(seen.window.length_s))
 
     def _is_early(self, bucket: int) -> bool:
         return bucket > self.bucket(self._clock.now_s() + max(FUTURE_S, self.step_s))
 
     def _put(self, kind: EntityKind, key: str, batch: Batch) -> None:
         outcome = self._refusal(kind, key, batch)
-        history, used = self._history(kind), len(self.slots(kind))
+        history, used = self._history(kind), self._columns(kind)
         shape = self._shapes.of(kind, key)
         series = history.shape(shape, used) if shape and not outcome else None
         if series is None:
@@ -229,7 +218,17 @@ class Store:
             self._counts["restarted"] += 1
             history.restart(used)
         history.advance(batch.bucket, used)
-        history.put(series, batch)
+        history.put(series, self._checked(kind, batch))
+
+    def _checked(self, kind: EntityKind, batch: Batch) -> Batch:
+        """The finite values; those of counters with a start say from when the entity was seen."""
+        finite = np.isfinite(batch.values)
+        if not finite.all():
+            self._counts["refused"] += int(finite.size - np.count_nonzero(finite))
+            batch = only(batch, finite)
+        if batch.starts_s is None:
+            return batch
+        return replace(batch, since_s=self.slots(kind).first_seen_s[batch.columns])
 
     def _refusal(self, kind: EntityKind, key: str, batch: Batch) -> str:
         if self._is_early(batch.bucket):
