@@ -134,6 +134,8 @@ class Telemetry:
 
     def _drain(self, deadline_s: float) -> None:
         end_s = self._ground.clock.monotonic_s() + deadline_s
+        for sender in self._parts.senders.values():
+            sender.stop(deadline_s)  # all at once: one that hangs must not eat the others' time
         for name, sender in self._parts.senders.items():
             left = sender.shutdown(max(0.0, end_s - self._ground.clock.monotonic_s()))
             if left:

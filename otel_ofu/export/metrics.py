@@ -15,7 +15,7 @@ from otel_ofu.export.body import Body
 from otel_ofu.export.request import Piece, RequestLimits, bundle, require_fast_protobuf
 from otel_ofu.export.resource import EntityKey, entity_key, unix_nano
 from otel_ofu.export.sheet import KeyPlans, Sheet, Track, tracked
-from otel_ofu.model import Attribute, Observation, Window
+from otel_ofu.model import Attribute, GapReason, Observation, Window
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +60,8 @@ class MetricEncoder:
         """All of one tick. An empty sequence ends every series.
 
         A value that is not finite is left out. A key that had a value in the last call and has
-        none now ends with FLAG_NO_RECORDED_VALUE, whether its entity lives on (a gap, at the end
+        none now ends with FLAG_NO_RECORDED_VALUE, unless its gap is `not_ready`: then the next
+        value is still to come. It ends whether its entity lives on (a gap, at the end
         of the window) or is gone (a millisecond after its last value, sent first).
         """
         groups = self._group(observations)
@@ -98,7 +99,11 @@ class MetricEncoder:
         for observation in _distinct(group):
             self._write(sheet, track, observation)
         for key, start_ns in before.items():
-            if key not in track.live:
+            if key in track.live:
+                continue
+            if any(_is_to_come(o, key) for o in group):
+                track.live[key] = start_ns
+            else:
                 sheet.end(key, (start_ns, track.last_end_ns))
         return sheet
 
@@ -121,6 +126,12 @@ class MetricEncoder:
         if not self._unknown:
             _log.error("metric %r is not in the registry and is not exported", key)
         self._unknown += 1
+
+
+def _is_to_come(observation: Observation, key: str) -> bool:
+    """Whether the key has no value only because none is due yet."""
+    gap = observation.gaps.get(key)
+    return gap is not None and gap.reason is GapReason.NOT_READY
 
 
 def _distinct(group: Sequence[Observation]) -> Sequence[Observation]:

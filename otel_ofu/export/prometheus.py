@@ -18,7 +18,7 @@ from otel_ofu.catalog.prometheus_names import (
 )
 from otel_ofu.catalog.registry import Metric, Registry
 from otel_ofu.export.resource import hw_id
-from otel_ofu.model import Attribute, Entity, Observation
+from otel_ofu.model import Attribute, Entity, GapReason, Observation
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 DEFAULT_LABELS = ("ofu.gpu.sku", "ofu.job.id", "host.name")
@@ -54,8 +54,20 @@ class _Family:
             yield f"{name}{{{labels}}} {value!r}" if labels else f"{name} {value!r}"
 
 
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """One entity: by key its value, and the end of the window that it speaks about."""
+
+    entity: Entity
+    values: Mapping[str, tuple[float, float]]
+
+
 class Page:
-    """Holds the last tick; a series that is not in it is gone at once. Thread-safe."""
+    """Holds the last tick; a series that is not in it is gone at once. Thread-safe.
+
+    A key whose gap is `not_ready` keeps its last value while that is fresh: the next one is still
+    to come, from an exporter that refreshes less often than it is read.
+    """
 
     def __init__(
         self, registry: Registry, common: Mapping[str, Attribute], options: PageOptions
@@ -63,33 +75,37 @@ class Page:
         self._registry = registry
         self._common = dict(common)
         self._options = options
-        self._observations: Sequence[Observation] = ()
+        self._held: Mapping[str, _Held] = {}
 
     def update(self, observations: Sequence[Observation]) -> None:
         """Puts the observations in place of all earlier ones."""
-        self._observations = tuple(observations)
+        before, held = self._held, dict[str, _Held]()
+        for observation in observations:
+            id_ = f"{observation.entity.kind} {observation.entity.id}"
+            old = held.get(id_) or before.get(id_)
+            held[id_] = _Held(observation.entity, _values(observation, old))
+        self._held = held
 
     def text(self, now_s: float) -> str:
         """The page at `now_s` (Unix seconds). Empty if nothing is known."""
         oldest_s = now_s - self._options.stale_after * self._options.interval_s
         families: dict[str, _Family] = {}
-        for observation in self._observations:
-            if observation.window.end_s >= oldest_s:
-                self._add(families, observation)
+        for held in self._held.values():
+            self._add(families, held, oldest_s)
         lines = [line for family in families.values() for line in family.lines()]
         return "\n".join([*lines, ""])
 
-    def _add(self, families: dict[str, _Family], observation: Observation) -> None:
-        identity = self._identity(observation.entity)
-        for key, value in observation.values.items():
+    def _add(self, families: dict[str, _Family], held: _Held, oldest_s: float) -> None:
+        identity = self._identity(held.entity)
+        for key, (value, end_s) in held.values.items():
             metric = self._metric(key)
-            if metric is None or not math.isfinite(value):
+            if metric is None or end_s < oldest_s or not math.isfinite(value):
                 continue
             family = families.get(metric.name)
             if family is None:
                 name = metric_name(metric.name, metric.unit, metric.kind)
                 family = families[metric.name] = _Family(name, metric)
-            labels = identity | self._point_attributes(key, metric, observation.entity)
+            labels = identity | self._point_attributes(key, metric, held.entity)
             family.samples[_label_set(labels)] = float(value)
 
     def _metric(self, key: str) -> Metric | None:
@@ -108,6 +124,17 @@ class Page:
         own = {"gpu": "hw.id", "job": "ofu.job.id", "node": "host.name"}[entity.kind]
         labels = {own: hw_id(entity) if own == "hw.id" else known.get(own, entity.id)}
         return labels | {name: known[name] for name in self._options.labels if name in known}
+
+
+def _values(observation: Observation, old: _Held | None) -> dict[str, tuple[float, float]]:
+    end_s, gaps = observation.window.end_s, observation.gaps
+    kept = old.values if old else {}
+    to_come = {
+        key: held
+        for key, held in kept.items()
+        if key in gaps and gaps[key].reason is GapReason.NOT_READY
+    }
+    return to_come | {key: (value, end_s) for key, value in observation.values.items()}
 
 
 def _label_set(labels: Mapping[str, Attribute]) -> str:

@@ -170,6 +170,17 @@ def test_a_value_that_turns_into_a_gap_ends_its_series_once_until_it_is_back() -
     ]
 
 
+def test_a_value_that_is_merely_not_due_yet_does_not_end_its_series() -> None:
+    made = encoder()
+    made.encode([seen(gpu(), 1, {"ofu": 0.4})])
+    window = Window(START_S + 10, START_S + 20)
+    waiting = Observation(gpu(), window, {}, {"ofu": Gap(GapReason.NOT_READY)})
+    assert made.encode([waiting]) == []
+    assert made.encode([waiting]) == []
+    lost = Observation(gpu(), window, {}, {"ofu": Gap(GapReason.STALE)})
+    assert [p.flags for _, _, p in points(made.encode([lost]))] == [NO_RECORDED_VALUE]
+
+
 def test_an_entity_with_gaps_alone_ends_and_says_nothing_more() -> None:
     made = encoder()
     made.encode([seen(gpu(), 1, {"ofu": 0.4})])

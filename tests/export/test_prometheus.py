@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from otel_ofu.catalog.prometheus_names import label_name, metric_name
 from otel_ofu.catalog.registry import Kind, load_registry
 from otel_ofu.export.prometheus import Page, PageOptions
-from otel_ofu.model import Entity, Observation
+from otel_ofu.model import Entity, Gap, GapReason, Observation, Window
 from tests.export.samples import COMMON, START_S, gpu, seen
 
 Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -112,6 +112,20 @@ def test_what_was_not_observed_for_three_intervals_is_no_longer_shown() -> None:
     made = page(seen(gpu(), 1, {"ofu": 0.1}))
     assert len(series(made, START_S + 40.0)) == 1
     assert made.text(START_S + 40.1) == ""
+
+
+@pytest.mark.parametrize(
+    ("reason", "shown"), [(GapReason.NOT_READY, [0.1]), (GapReason.FAILED, [])]
+)
+def test_a_value_stays_only_while_the_next_one_is_not_due(
+    reason: GapReason, shown: list[float]
+) -> None:
+    made = page(seen(gpu(), 1, {"ofu": 0.1}))
+    for tick in (2, 3):
+        window = Window(START_S, START_S + 10 * tick)
+        made.update([Observation(gpu(), window, {}, {"ofu": Gap(reason)})])
+    assert list(series(made, START_S + 30).values()) == shown
+    assert made.text(START_S + 41) == ""
 
 
 def test_values_that_are_no_numbers_and_keys_that_are_unknown_are_left_out() -> None:

@@ -18,6 +18,8 @@ from otel_ofu.sources.nvml.table import ROWS, Pace, Row
 # so that a 10 s interval with jitter does not skip every other time.
 PROCESS_INTERVAL_S = 9.5
 
+_LATER = Gap(GapReason.NOT_READY, f"asked for every {PROCESS_INTERVAL_S:g} s")
+
 
 class Counter:
     """One row on one device: asks, remembers what the driver does not know, waits its turn."""
@@ -40,13 +42,11 @@ class Counter:
         return self._row.keys
 
     def read(self, values: dict[str, float], gaps: dict[str, Gap], monotonic_s: float) -> None:
-        """Adds a value or a gap for each key; nothing when a seldom call is not due.
+        """Adds a value or a gap for each key; a seldom call that is not due is `not_ready`.
 
         Raises `DeviceLost` and `SourceError`.
         """
-        if not self._due(monotonic_s):
-            return
-        answer = self._kept or self._answer(monotonic_s)
+        answer = self._kept or (self._answer(monotonic_s) if self._due(monotonic_s) else _LATER)
         if isinstance(answer, Gap):
             gaps.update(dict.fromkeys(self._row.keys, answer))
             return
