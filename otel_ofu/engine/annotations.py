@@ -79,23 +79,30 @@ def _plain(text: str, start: int, end: int) -> list[str]:
 
 
 def _placeholder(found: re.Match[str], labels: Collection[str]) -> Placeholder:
-    inside, offset = found[1], found.start(1)
-    head, *filters = inside.split("|")
-    at = offset + len(head) - len(head.lstrip())
-    name = _NAME.fullmatch(head.strip())
+    offset = found.start(1)
+    words: list[str] = []
+    for piece in found[1].split("|"):
+        at = offset + len(piece) - len(piece.lstrip())
+        if words:
+            _check_filter(piece.strip(), at)
+        else:
+            _check_name(piece.strip(), at, labels)
+        words.append(piece.strip())
+        offset += len(piece) + 1
+    name = words[0].removeprefix("$")
+    return Placeholder(name.startswith("labels."), name.removeprefix("labels."), tuple(words[1:]))
+
+
+def _check_filter(word: str, at: int) -> None:
+    if word not in FILTERS:
+        hint = nearest(word, FILTERS) or f"; there are {', '.join(FILTERS)}"
+        raise TemplateMistake(at, f"unknown filter {word!r}{hint}")
+
+
+def _check_name(text: str, at: int, labels: Collection[str]) -> None:
+    name = _NAME.fullmatch(text)
     if not name:
         raise TemplateMistake(at, "expected $value, $labels.name or the like between {{ and }}")
-    _check_name(name, at, labels)
-    for word in filters:
-        offset += len(head) + 1
-        if word.strip() not in FILTERS:
-            hint = nearest(word.strip(), FILTERS) or f"; there are {', '.join(FILTERS)}"
-            raise TemplateMistake(offset, f"unknown filter {word.strip()!r}{hint}")
-        head = word
-    return Placeholder(bool(name[1]), name[2], tuple(word.strip() for word in filters))
-
-
-def _check_name(name: re.Match[str], at: int, labels: Collection[str]) -> None:
     if name[1] and name[2] not in labels:
         hint = nearest(name[2], labels)
         raise TemplateMistake(at, f"$labels.{name[2]} refers to nothing{hint}")

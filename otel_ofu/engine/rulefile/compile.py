@@ -7,6 +7,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.engine.annotations import Template, TemplateMistake, parse_template
 from otel_ofu.engine.names import nearest
@@ -21,8 +23,7 @@ from otel_ofu.model import EntityKind
 from otel_ofu.yamlfile import Steps, convert
 
 MISSING_INTERVALS = 5
-KINDS: tuple[EntityKind, ...] = ("gpu", "job", "node")
-
+MAX_PEERS = 10_000
 _RULE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _LABEL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TAKEN = ("alertname",)
@@ -53,42 +54,47 @@ class RuleReader:
     interval_s: float
 
     def read(self, steps: Steps) -> Rule | None:
-        """None after mistakes that leave no rule; its conditions are looked at all the same."""
+        """None after mistakes that leave no rule; all else in it is looked at all the same."""
         try:
             shape = convert(self.notes.file, RuleShape, steps)
         except ConfigError as error:
             self.notes.take(error)
-            self._read_conditions(steps)
+            rest = self._rest(steps)
+            if rest is not None:
+                self._rule(rest, steps)
             return None
-        condition = self._condition(shape, steps)
-        rule = self._rule(shape, steps, condition or Silence(0.0))
-        return rule if condition else None
+        return self._rule(shape, steps)
 
-    def _read_conditions(self, steps: Steps) -> None:
-        """The mistakes in the conditions of a rule that is wrong elsewhere."""
+    def _rest(self, steps: Steps) -> RuleShape | None:
+        """What is left of a rule without its parts that are of the wrong type."""
         tree: Any = self.notes.file.tree
         for step in steps:
             tree = tree[step]
-        if tree.get("each") in KINDS:
-            for key in ("expr", "clear"):
-                if isinstance(tree.get(key), str):
-                    self._expression(tree["each"], (*steps, key))
+        good: dict[str, Any] = {"alert": "unnamed"}
+        for field in msgspec.structs.fields(RuleShape):
+            try:
+                good[field.encode_name] = msgspec.to_builtins(
+                    msgspec.convert(tree[field.encode_name], field.type)
+                )
+            except (KeyError, msgspec.ValidationError):
+                continue
+        return msgspec.convert(good, RuleShape) if "each" in good else None
 
-    def _rule(self, shape: RuleShape, steps: Steps, condition: Expression | Silence) -> Rule:
+    def _rule(self, shape: RuleShape, steps: Steps) -> Rule | None:
         self._check(shape, steps)
+        condition = self._condition(shape, steps)
         known = self.background.entity_labels
         labels = self._templates(shape.labels, (*steps, "labels"), known)
         shown = known | labels.keys()
         cases = CaseReader(self.notes, self.background.registry, shape.each, self.interval_s)
-        return Rule(
+        clear = self._expression(shape.each, (*steps, "clear")) if shape.clear else None
+        rule = Rule(
             name=shape.alert,
             each=shape.each,
-            condition=condition,
-            clear=self._expression(shape.each, (*steps, "clear")) if shape.clear else None,
+            condition=condition or Silence(0.0),
+            clear=clear,
             timing=self._timing(shape, steps),
-            limits=Limits(
-                self.notes.share((*steps, "min_coverage"), shape.min_coverage), shape.min_peers
-            ),
+            limits=self._limits(shape, steps),
             limit=shape.limit,
             labels=labels,
             annotations=self._templates(shape.annotations, (*steps, "annotations"), shown),
@@ -98,6 +104,7 @@ class RuleReader:
             tests=cases.read_all(shape, steps),
             place=self.notes.place(steps),
         )
+        return rule if condition else None
 
     def _condition(self, shape: RuleShape, steps: Steps) -> Expression | Silence | None:
         if bool(shape.expr) == (shape.silent_for is not None):
@@ -127,6 +134,14 @@ class RuleReader:
             note((*steps, "keep_firing_for"), shape.keep_firing_for, 0.0),
             note((*steps, "missing_timeout"), shape.missing_timeout, missing_s),
         )
+
+    def _limits(self, shape: RuleShape, steps: Steps) -> Limits:
+        if not 1 <= shape.min_peers <= MAX_PEERS:
+            self.notes.add((*steps, "min_peers"), f"from 1 to {MAX_PEERS:,} peers")
+        if shape.limit < 0:
+            self.notes.add((*steps, "limit"), "a limit is 0 for none, or more")
+        coverage = self.notes.share((*steps, "min_coverage"), shape.min_coverage)
+        return Limits(coverage, shape.min_peers)
 
     def _check(self, shape: RuleShape, steps: Steps) -> None:
         if not _RULE_NAME.fullmatch(shape.alert):

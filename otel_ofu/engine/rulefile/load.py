@@ -6,7 +6,7 @@ mistake of every file.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from otel_ofu.engine.rulefile.notes import Notes
 from otel_ofu.engine.rulefile.rule import Group, Place, RuleSet, Silence
 from otel_ofu.engine.rulefile.shape import FileOutline
 from otel_ofu.errors import ConfigError, Problem
-from otel_ofu.yamlfile import Steps, YamlFile, convert, parse_yaml, read_yaml
+from otel_ofu.yamlfile import Steps, YamlFile, convert, parse_yaml, problem_at, read_yaml
 
 MIN_INTERVAL_S, MAX_INTERVAL_S = 1.0, 86_400.0
 MAX_RULES = 2_000
@@ -91,13 +91,14 @@ def _rule_set(
     files: Sequence[YamlFile], background: Background, problems: list[Problem]
 ) -> RuleSet:
     groups: list[Group] = []
+    texts = {file.path: file.text for file in files}
     for file in files:
         notes = Notes(file)
         groups += _groups(notes, background)
         problems += notes.problems
-    problems += _duplicates("group", ((group.name, group.place) for group in groups))
     rules = list(chain.from_iterable(group.rules for group in groups))
-    problems += _duplicates("rule", ((rule.name, rule.place) for rule in rules))
+    problems += _duplicates("group", ((group.name, group.place) for group in groups), texts)
+    problems += _duplicates("rule", ((rule.name, rule.place) for rule in rules), texts)
     if len(rules) > MAX_RULES:
         place = rules[MAX_RULES].place
         message = f"{len(rules):,} rules; at most {MAX_RULES:,} are allowed"
@@ -126,13 +127,16 @@ def _groups(notes: Notes, background: Background) -> list[Group]:
     return groups
 
 
-def _duplicates(what: str, named: Iterable[tuple[str, Place]]) -> list[Problem]:
+def _duplicates(
+    what: str, named: Iterable[tuple[str, Place]], texts: Mapping[str, str]
+) -> list[Problem]:
     first: dict[str, Place] = {}
     problems: list[Problem] = []
     for name, place in named:
         if name in first:
             there = f"{first[name].path}:{first[name].line}"
             message = f"a {what} {name!r} is already there, at {there}"
-            problems.append(Problem(place.path, place.line, place.column, message))
+            text = texts[place.path]
+            problems.append(problem_at(place.path, text, place.line, place.column, message))
         first.setdefault(name, place)
     return problems

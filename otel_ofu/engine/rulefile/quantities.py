@@ -15,7 +15,7 @@ MAX_S = 90 * 86_400.0
 def duration_s(text: str | float) -> float:
     """`1h30m` in seconds, at most 90 days; 0 needs no unit."""
     written = str(text)
-    if len(written) > 40 or not _DURATION.match(written):  # noqa: PLR2004 - 1w6d23h59m59s999ms
+    if len(written) > 40 or not _DURATION.fullmatch(written):  # noqa: PLR2004 - 1w6d23h59m59s999ms
         raise ValueError(f"expected a duration such as 30s, 10m or 1h30m, not {written[:40]!r}")
     seconds = sum(int(count) * _MS[unit] for count, unit in _PART.findall(written)) / 1000
     if seconds > MAX_S:

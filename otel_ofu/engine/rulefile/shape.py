@@ -64,14 +64,14 @@ class RuleShape(_Block, frozen=True, kw_only=True, rename={"for_": "for"}):
         Share, Meta(description="The part of a window that needs data; else it is unknown")
     ] = 0.5
     min_peers: Annotated[
-        int, Meta(ge=1, le=10_000, description="Fewest GPUs with a value to compare with peers")
+        int, Meta(description="Fewest GPUs with a value to compare with peers")
     ] = 4
     missing_timeout: Annotated[
         Duration | None,
         Meta(description="Unknown for so long: it ends as no_data. 5 intervals by default"),
     ] = None
     limit: Annotated[
-        int, Meta(ge=0, description="Findings told one by one; more are one summary. 0: no limit")
+        int, Meta(description="Findings told one by one; more are one summary. 0: no limit")
     ] = 0
     labels: Annotated[
         dict[str, str], Meta(description="severity: info, warning, error or critical; and others")
