@@ -245,16 +245,15 @@ class Compiler:
 
     # ---- groups ----
 
-    def coverage(self, node: Over | Group) -> Vector | None:
+    def coverage(self, node: Over | Group) -> Vector:
         """How much there is of what a value rests on: samples of a window, GPUs of a group."""
         if isinstance(node, Over):
             return self.samples.coverage(node)
         inner, labels = self._members(node)
         operand = self._operand(node, inner)
-        if operand is None:
-            return None
-        known = aggregate("count", labels, operand.text)
-        return infix("/", known, aggregate("count", labels, inner.samples.present().text))
+        members = aggregate("count", labels, inner.samples.present().text)
+        known = [aggregate("count", labels, operand.text)] if operand else []
+        return infix("/", any_of([*known, infix("*", members, 0.0)]), members)
 
     def _group(self, node: Group) -> Value:
         inner, labels = self._members(node)

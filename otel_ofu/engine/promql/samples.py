@@ -29,7 +29,7 @@ from otel_ofu.engine.syntax import Function, Latest, Over, Scope
 from otel_ofu.errors import OtelOfuError
 from otel_ofu.model import EntityKind
 from otel_ofu.store.history import COUNTER_GAP_S
-from otel_ofu.store.store import SLACK_STEPS
+from otel_ofu.store.steps import Steps
 
 # Metrics of which every GPU has at least one, to tell which GPUs there are.
 PRESENT = ("ofu", "ofu_gap", "gpu_util", "power")
@@ -83,13 +83,9 @@ class Samples:
         needed = "" if needs_no_coverage(node.function) else self._enough(node, window)
         return _entity(kind, value + needed)
 
-    def coverage(self, node: Over) -> Vector | None:
+    def coverage(self, node: Over) -> Vector:
         """The share of a window's samples that is there."""
-        kind = self._kind(node.scope)
-        if not self._rows(node):
-            return None
-        counted = _entity(kind, f"count_over_time({self._samples_of(node, kind)})")
-        return infix("/", counted, self._expected(node))
+        return infix("/", self._count(node, self._kind(node.scope)), self._expected(node))
 
     def present(self) -> Vector:
         """1 for every entity that there is."""
@@ -202,8 +198,9 @@ class Samples:
     def _step(self) -> str:
         return f":{duration(self.settings.step_s)}"
 
-    def _steps(self, seconds: float) -> int:
-        return math.floor(seconds / self.settings.step_s + SLACK_STEPS)
+    def _steps(self, before_s: float) -> int:
+        """How many steps a time lies before the instant of judgement."""
+        return -Steps(self.settings.step_s).bucket(-before_s)
 
     def _rows(self, node: Over) -> int:
         return self._steps(node.offset_s + node.window_s) - self._steps(node.offset_s)
