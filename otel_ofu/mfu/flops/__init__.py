@@ -1,0 +1,45 @@
+"""MFU from first principles: a Hugging Face config.json -> model FLOPs for one token."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from otel_ofu.mfu.flops.count import (
+    FlopsBreakdown,
+    Masking,
+    Part,
+    count,
+    model_flops,
+    packed_length,
+)
+from otel_ofu.mfu.flops.errors import ModelConfigError
+from otel_ofu.mfu.flops.families import load_families
+from otel_ofu.mfu.flops.file import read_config
+from otel_ofu.mfu.flops.layers import read_shape
+from otel_ofu.mfu.flops.mistakes import Mistake, usual_mistakes
+
+__all__ = [
+    "FlopsBreakdown",
+    "Masking",
+    "Mistake",
+    "ModelConfigError",
+    "Part",
+    "known_models",
+    "mistakes",
+    "model_flops",
+    "packed_length",
+    "read_config",
+]
+
+
+def known_models() -> tuple[str, ...]:
+    """The model types that can be counted, sorted."""
+    return tuple(sorted(load_families()))
+
+
+def mistakes(
+    config: Mapping[str, Any], seq_len: float, *, masking: Masking = "causal"
+) -> tuple[Mistake, ...]:
+    """What the usual wrong formulas give for this model; errors as `model_flops`."""
+    model_flops(config, seq_len, masking=masking)
+    shape = read_shape(config)
+    return usual_mistakes(shape, count(shape, seq_len, masking=masking))
