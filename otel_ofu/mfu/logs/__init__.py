@@ -1,0 +1,19 @@
+"""What jobs log of their own speed: files and commands in, `JobReport`s out."""
+
+from otel_ofu.mfu.logs.follower import FollowCounts, Followed, Follower
+from otel_ofu.mfu.logs.formats import built_in_readers, readers_of
+from otel_ofu.mfu.logs.paths import PathTemplate
+from otel_ofu.mfu.logs.patterns import LinePattern, PatternError
+from otel_ofu.mfu.logs.scanner import Scanner
+
+__all__ = [
+    "FollowCounts",
+    "Followed",
+    "Follower",
+    "LinePattern",
+    "PathTemplate",
+    "PatternError",
+    "Scanner",
+    "built_in_readers",
+    "readers_of",
+]

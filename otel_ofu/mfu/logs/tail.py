@@ -1,0 +1,199 @@
+"""One file that grows, is rotated, truncated or replaced -> its new bytes.
+
+Enters: a path. Leaves: pieces of what was added since the last look. Nothing blocks: only regular
+files are read, and no more at a time than the budget.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Literal
+
+PIECE_BYTES = 256 * 1024
+MAX_BACKLOG_BYTES = 64 * 1024 * 1024
+PATIENT_LOOKS = 60
+_FINGERPRINT_BYTES = 64
+
+Start = Literal["end", "beginning"]
+Identity = tuple[int, int]
+"""Device and inode: two paths to one file have the same."""
+
+
+@dataclass
+class TailCounts:
+    """How often a file was replaced or cut, and what was left unread of backlogs."""
+
+    rotations: int = 0
+    truncations: int = 0
+    skipped_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """How far a file had been read when it was left, how it begins, and whether it still exists."""
+
+    identity: Identity
+    offset: int
+    fingerprint: bytes
+    exists: bool
+
+
+class FileTail:
+    """Follows a path through renames, copy-and-truncate and retargeted links.
+
+    A file that is there at the first look is read from `start`; one that comes later from its
+    beginning. `problem` says in words why nothing is read now, or is empty. Of a backlog above
+    `MAX_BACKLOG_BYTES` the older part is skipped and counted.
+    """
+
+    def __init__(self, path: str, start: Start = "end") -> None:
+        self.path = path
+        self.problem = ""
+        self.is_gone = False
+        self.counts = TailCounts()
+        self.left: Left | None = None
+        self.identity: Identity | None = None
+        self._start: Start = start
+        self._was_left = False
+        self._looks_without = 0
+        self._fd = -1
+        self._offset = 0
+        self._fingerprint = b""
+
+    def open(self) -> bool:
+        """Opens the file if it is not open yet; False, with `problem`, when that fails."""
+        if self.identity is not None:
+            return True
+        start, self._start = self._start, "beginning"
+        try:
+            fd = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+        except OSError as error:
+            self.is_gone = isinstance(error, FileNotFoundError)
+            self.problem = f"cannot be read: {error.strerror}"
+            return False
+        try:
+            return self._opened(fd, start)
+        except OSError as error:
+            self.problem = f"cannot be read: {error.strerror}"
+            os.close(fd)
+            return False
+
+    def resume(self, left: Left) -> None:
+        """Goes on where the same file was left under another path."""
+        if self.identity == left.identity:
+            self._fingerprint = os.pread(self._fd, _FINGERPRINT_BYTES, 0)
+            if self._fingerprint.startswith(left.fingerprint):
+                self._offset = left.offset
+
+    def pieces(self, budget_bytes: int) -> Iterator[bytes | None]:
+        """What was added, in order; None where another text begins.
+
+        When the path leads to another file, the open one is read to its end and left: `left` says
+        how far, and the next call opens the other.
+        """
+        if not self.open():
+            return
+        try:
+            yield from self._pieces(budget_bytes)
+        except OSError as error:
+            # Such as a stale handle of NFS: opened again at the next look, where it was left.
+            self.problem = f"cannot be read: {error.strerror}"
+            self._leave(exists=True)
+
+    def skip(self) -> None:
+        """Leaves what was added unread: another path reads the same file."""
+        if not self.open():
+            return
+        try:
+            self._offset = os.fstat(self._fd).st_size
+            if self._moved():
+                self.close()
+        except OSError as error:
+            self.problem = f"cannot be read: {error.strerror}"
+            self.close()
+
+    def close(self) -> None:
+        if self.identity is not None:
+            self.identity = None
+            # Nothing was written, so nothing is lost when closing fails.
+            with suppress(OSError):
+                os.close(self._fd)
+
+    def _pieces(self, budget_bytes: int) -> Iterator[bytes | None]:
+        moved = self._moved()
+        if self._was_cut():
+            self.counts.truncations += 1
+            self._offset = 0
+            yield None
+        for piece in self._added(budget_bytes):
+            budget_bytes -= len(piece)
+            self._looks_without = 0
+            yield piece
+        if moved and budget_bytes > 0:
+            yield None
+            self._leave(exists=os.fstat(self._fd).st_nlink > 0)
+
+    def _opened(self, fd: int, start: Start) -> bool:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            os.close(fd)
+            self.problem = "is not a regular file"
+            return False
+        self.problem, self.is_gone, self._looks_without = "", False, 0
+        self._fd, self._fingerprint = fd, os.pread(fd, _FINGERPRINT_BYTES, 0)
+        self._offset = status.st_size if start == "end" else 0
+        self.identity = (status.st_dev, status.st_ino)
+        self.counts.rotations += self._was_left
+        self._was_left = False
+        return True
+
+    def _leave(self, *, exists: bool) -> None:
+        if self.identity is not None:
+            self.left = Left(self.identity, self._offset, self._fingerprint, exists)
+            self._was_left = True
+        self.close()
+
+    def _moved(self) -> bool:
+        """Whether the path leads to another file now, or the open one was removed.
+
+        A file that was renamed is read on until another one has its name or it has been silent for
+        some looks: its writer may not have noticed yet. One that was removed is let go at once, or
+        its space would not become free.
+        """
+        try:
+            status = os.stat(self.path)  # noqa: PTH116 - the path is kept as text
+        except FileNotFoundError:
+            self._looks_without += 1
+            return os.fstat(self._fd).st_nlink == 0 or self._looks_without > PATIENT_LOOKS
+        except OSError as error:
+            self.problem = f"cannot be looked at: {error.strerror}"
+            return False
+        self.problem = ""
+        return (status.st_dev, status.st_ino) != self.identity
+
+    def _was_cut(self) -> bool:
+        """Shorter than what was read, or another beginning: truncated and written anew."""
+        beginning = os.pread(self._fd, _FINGERPRINT_BYTES, 0)
+        changed = not beginning.startswith(self._fingerprint)
+        self._fingerprint = beginning
+        return changed or os.fstat(self._fd).st_size < self._offset
+
+    def _added(self, budget_bytes: int) -> Iterator[bytes]:
+        self._bound_backlog()
+        while budget_bytes > 0:
+            piece = os.pread(self._fd, min(PIECE_BYTES, budget_bytes), self._offset)
+            if not piece:
+                return
+            self._offset += len(piece)
+            budget_bytes -= len(piece)
+            yield piece
+
+    def _bound_backlog(self) -> None:
+        behind = os.fstat(self._fd).st_size - self._offset
+        if behind > MAX_BACKLOG_BYTES:
+            self.counts.skipped_bytes += behind - MAX_BACKLOG_BYTES
+            self._offset += behind - MAX_BACKLOG_BYTES
