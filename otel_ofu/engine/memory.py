@@ -61,6 +61,8 @@ class FindingMemory:
 
     def load(self) -> Mapping[str, KeptRule]:
         """The rules by identity, with their findings."""
+        if self._db is None:
+            return {}
         rules = {row[0]: _rule(row) for row in self._db.execute("SELECT * FROM rules")}
         for row in self._db.execute("SELECT * FROM findings"):
             if row[0] in rules:
@@ -74,37 +76,26 @@ class FindingMemory:
 
         Raises sqlite3.Error.
         """
-        with self._db:
-            self._write(rules, changed)
+        if self._db is not None:
+            with self._db:
+                _write(self._db, rules, changed)
 
     def replace(self, rules: Iterable[KeptRule]) -> None:
         """Writes everything anew. Raises sqlite3.Error."""
-        kept = list(rules)
-        with self._db:
-            self._db.execute("DELETE FROM findings")
-            self._db.execute("DELETE FROM rules")
-            self._write(kept, {rule.identity: rule.findings for rule in kept})
+        if self._db is not None:
+            kept = list(rules)
+            with self._db:
+                self._db.execute("DELETE FROM findings")
+                self._db.execute("DELETE FROM rules")
+                _write(self._db, kept, {rule.identity: rule.findings for rule in kept})
 
     def close(self) -> None:
-        self._db.close()
+        if self._db is not None:
+            self._db.close()
 
-    def _write(
-        self, rules: Iterable[KeptRule], changed: Mapping[str, Mapping[str, Finding | None]]
-    ) -> None:
-        self._db.executemany(
-            "INSERT OR REPLACE INTO rules VALUES (?,?,?,?,?,?,?,?)", map(_rule_row, rules)
-        )
-        for identity, findings in changed.items():
-            gone = [(identity, key) for key, f in findings.items() if f is None]
-            kept = [_row(identity, key, f) for key, f in findings.items() if f is not None]
-            self._db.executemany("DELETE FROM findings WHERE rule=? AND entity=?", gone)
-            self._db.executemany(
-                "INSERT OR REPLACE INTO findings VALUES (?,?,?,?,?,?,?,?,?,?,?)", kept
-            )
-
-    def _open(self) -> sqlite3.Connection:
+    def _open(self) -> sqlite3.Connection | None:
         if self._path is None:
-            return _fresh(":memory:")
+            return None
         if self._path.exists():
             try:
                 return _known(self._path)
@@ -120,14 +111,14 @@ class FindingMemory:
         self.messages.append(f"{path}: {error}; set aside as {aside.name}, findings begin anew")
 
 
-def _connect(path: Path | str) -> sqlite3.Connection:
+def _connect(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(path, check_same_thread=False)
     db.execute("PRAGMA journal_mode=WAL")
     db.execute("PRAGMA synchronous=NORMAL")
     return db
 
 
-def _fresh(path: Path | str) -> sqlite3.Connection:
+def _fresh(path: Path) -> sqlite3.Connection:
     db = _connect(path)
     db.executescript(f"{_SCHEMA}PRAGMA user_version={VERSION};")
     return db
@@ -143,6 +134,19 @@ def _known(path: Path) -> sqlite3.Connection:
     if health != "ok":
         raise ValueError(f"it is damaged: {health}")
     return _connect(path)
+
+
+def _write(
+    db: sqlite3.Connection,
+    rules: Iterable[KeptRule],
+    changed: Mapping[str, Mapping[str, Finding | None]],
+) -> None:
+    db.executemany("INSERT OR REPLACE INTO rules VALUES (?,?,?,?,?,?,?,?)", map(_rule_row, rules))
+    for identity, findings in changed.items():
+        gone = [(identity, key) for key, f in findings.items() if f is None]
+        kept = [_row(identity, key, f) for key, f in findings.items() if f is not None]
+        db.executemany("DELETE FROM findings WHERE rule=? AND entity=?", gone)
+        db.executemany("INSERT OR REPLACE INTO findings VALUES (?,?,?,?,?,?,?,?,?,?,?)", kept)
 
 
 def _rule(row: tuple[object, ...]) -> KeptRule:

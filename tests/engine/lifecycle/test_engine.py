@@ -293,7 +293,9 @@ def test_a_disk_that_takes_no_writes_stops_nothing_and_is_made_up_for(tmp_path: 
     run = Run(rules("for: 1m"), Script("hhhhhh"), path, meter=counts).live(1)
     blocker = sqlite3.connect(path, isolation_level=None)
     blocker.execute("BEGIN IMMEDIATE")
-    run.engine._memory._db.execute("PRAGMA busy_timeout=0")
+    own = run.engine._memory._db
+    assert own is not None
+    own.execute("PRAGMA busy_timeout=0")
     run.live(2)
     assert [told[0] for told in run.told] == ["opened"]
     assert ("unsaved", "OperationalError") in counts.seen
