@@ -8,9 +8,47 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import StrEnum
 
+from otel_ofu.engine.vocabulary import (
+    Comparator,
+    Function,
+    GroupFunction,
+    Relation,
+    Scope,
+    Sign,
+)
 from otel_ofu.model import EntityKind
+
+__all__ = [
+    "Absolute",
+    "And",
+    "Arithmetic",
+    "Boolean",
+    "Comparator",
+    "Compare",
+    "Expression",
+    "Flag",
+    "Function",
+    "Group",
+    "GroupFunction",
+    "Latest",
+    "Negative",
+    "Node",
+    "Not",
+    "Number",
+    "Numeric",
+    "Or",
+    "Over",
+    "Relation",
+    "Scope",
+    "Sign",
+    "Span",
+    "children",
+    "comparisons",
+    "owner",
+    "placed",
+    "walk",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,65 +57,6 @@ class Span:
 
     offset: int = 0
     length: int = 0
-
-
-class Scope(StrEnum):
-    """Whose metric: of the entity under judgement, or of the job or node that the GPU is in."""
-
-    OWN = ""
-    JOB = "job"
-    NODE = "node"
-
-
-class Function(StrEnum):
-    """A function over the samples of one metric in a window (at - window, at]."""
-
-    AVG = "avg"
-    MIN = "min"
-    MAX = "max"
-    SUM = "sum"
-    STDDEV = "stddev"
-    COUNT = "count"
-    LAST = "last"
-    RATE = "rate"
-    INCREASE = "increase"
-    QUANTILE = "quantile"
-
-
-class Relation(StrEnum):
-    """Which GPUs: those of the same job and SKU (gpu rules), or all of the job or node."""
-
-    PEERS = "peers"
-    GPUS = "gpus"
-
-
-class GroupFunction(StrEnum):
-    """A function over the values of the GPUs of a group at one instant."""
-
-    AVG = "avg"
-    MIN = "min"
-    MAX = "max"
-    SUM = "sum"
-    MEDIAN = "median"
-    MAD = "mad"
-    QUANTILE = "quantile"
-    COUNT = "count"
-
-
-class Sign(StrEnum):
-    ADD = "+"
-    SUBTRACT = "-"
-    MULTIPLY = "*"
-    DIVIDE = "/"
-
-
-class Comparator(StrEnum):
-    LESS = "<"
-    LESS_EQUAL = "<="
-    GREATER = ">"
-    GREATER_EQUAL = ">="
-    EQUAL = "=="
-    NOT_EQUAL = "!="
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,23 +207,22 @@ def children(node: Node) -> tuple[Node, ...]:
             return ()
 
 
-def walk(node: Node) -> Iterator[Node]:
-    """A node and all below it, parents first; without recursion."""
-    stack = [node]
-    while stack:
-        current = stack.pop()
-        yield current
-        stack.extend(reversed(children(current)))
-
-
 def placed(node: Node, each: EntityKind) -> Iterator[tuple[Node, EntityKind]]:
-    """As `walk`, with the kind of entity that each node is judged for: a GPU inside a group."""
+    """A node and all below it, parents first, each with the kind of entity that it is about.
+
+    Inside a group that is a GPU. Without recursion.
+    """
     stack = [(node, each)]
     while stack:
         current, kind = stack.pop()
         yield current, kind
         inside: EntityKind = "gpu" if isinstance(current, Group) else kind
         stack.extend((child, inside) for child in reversed(children(current)))
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """A node and all below it, parents first."""
+    return (inside for inside, _ in placed(node, "gpu"))
 
 
 def owner(kind: EntityKind, scope: Scope) -> EntityKind:

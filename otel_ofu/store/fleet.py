@@ -79,6 +79,9 @@ class Fleet:
         entity_id = str(gpu.attributes.get(name, ""))
         if not entity_id:
             return NONE
+        known = self.tables[kind].slots.find(entity_id)
+        if known is not None:
+            return known
         return self.tables[kind].imply(parent(kind, entity_id, gpu.attributes), first_seen_s)
 
     def _parents(self, gpu: int) -> tuple[tuple[EntityKind, int], tuple[EntityKind, int]]:

@@ -54,12 +54,9 @@ class Table:
         return slot, True
 
     def imply(self, entity: Entity, first_seen_s: float) -> int:
-        """The column of an entity that others speak of; a free one if it is new."""
-        slot = self.slots.find(entity.id)
-        if slot is None:
-            slot = self._give(entity, first_seen_s)
-            self.implied.add(entity.id)
-        return slot
+        """A column for a new entity that others speak of."""
+        self.implied.add(entity.id)
+        return self._give(entity, first_seen_s)
 
     def settle(self) -> None:
         """Empties the columns that were given since the last time."""
