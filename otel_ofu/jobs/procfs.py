@@ -19,6 +19,7 @@ LONGEST_VALUE = 1024
 INITIAL_NAMESPACE = "pid:[4026531836]"
 """Source: PROC_PID_INIT_INO, include/linux/proc_ns.h."""
 
+_ENV_START = 47
 _ASSIGNMENT = re.compile(rb"[A-Za-z_][^=\0]*=")
 _HIDDEN = re.compile(
     r"^\S+ \S+ proc \S*hidepid=(?:[124]|noaccess|invisible|ptraceable)", re.MULTILINE
@@ -35,11 +36,16 @@ class Denied(Exception):  # noqa: N818 - a state, not a fault
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """`start_ticks` since boot; with the process id it names a process for good."""
+    """`start_ticks` since boot; with the process id it names a process for good.
+
+    `env_start`: where the environment lies, another place after each exec; 0 for whoever may not
+    look into the process.
+    """
 
     state: str
     parent: int
     start_ticks: int
+    env_start: int = 0
 
     @property
     def ended(self) -> bool:
@@ -75,7 +81,8 @@ class ProcFs:
         # The name of the program may hold spaces and brackets.
         fields = self._bytes(pid, "stat").rpartition(b")")[2].split()
         try:
-            return Stat(fields[0].decode(), int(fields[1]), int(fields[19]))
+            env_start = int(fields[_ENV_START]) if len(fields) > _ENV_START else 0
+            return Stat(fields[0].decode(), int(fields[1]), int(fields[19]), env_start)
         except (IndexError, ValueError) as error:
             raise Denied(f"stat of a process: {error}") from error
 

@@ -26,6 +26,7 @@ class Look:
     """What was seen of one process; `whole` when there is nothing left to see."""
 
     start_ticks: int
+    env_start: int
     lines: tuple[CgroupLine, ...]
     place: Place
     environment: Mapping[str, str]
@@ -78,21 +79,21 @@ class Watch:
         known = self._known.get(pid)
         if known and (known.start_ticks != stat.start_ticks or known.lines != lines):
             known = None
-        if known and (stat.ended or known.whole):
+        if known and (stat.ended or (known.whole and known.env_start == stat.env_start)):
             return known
         place = place_of(lines)
         if stat.ended:
             self._troubles.note("zombie", "a process on a GPU has ended and was not waited for")
-            return Look(stat.start_ticks, lines, place, {}, whole=False)
+            return Look(stat.start_ticks, stat.env_start, lines, place, {}, whole=False)
         values = self._own(pid)
         if values is not None:
-            return Look(stat.start_ticks, lines, place, values, whole=True)
+            return Look(stat.start_ticks, stat.env_start, lines, place, values, whole=True)
         # Whom we asked last time may have ended since; what was learned of this process stays.
         borrowed = {
             **(known.environment if known else {}),
             **self._neighbours.environment(pid, place),
         }
-        return Look(stat.start_ticks, lines, place, borrowed, whole=False)
+        return Look(stat.start_ticks, stat.env_start, lines, place, borrowed, whole=False)
 
     def _own(self, pid: int) -> Mapping[str, str] | None:
         """None when it cannot be read, or was overwritten and says nothing."""

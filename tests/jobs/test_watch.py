@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import logging
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -235,3 +237,28 @@ def test_a_real_process_that_overwrote_its_environment_is_attributed_by_its_pare
     assert owner.job_id == "32"
     assert owner.attributes["slurm.job.name"] == "real"
     assert finder.report().counts == {"environment_wiped": 1}
+
+
+EXECS = """
+import os, sys
+sys.stdin.readline()
+again = 'import sys; print("again", flush=True); sys.stdin.read()'
+os.execve(sys.executable, [sys.executable, "-I", "-S", "-c", again], {"SLURM_JOB_ID": "42"})
+"""
+
+
+def test_a_real_process_that_execs_with_another_environment_is_read_again() -> None:
+    command = [sys.executable, "-I", "-S", "-c", EXECS]
+    with subprocess.Popen(
+        command, env={"SLURM_JOB_ID": "41"}, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        finder = finder_of(process.pid)
+        before = finder.owners(0.0)[gpu(0)][0]
+        process.stdin.write(b"go\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == b"again\n"
+        after = finder.owners(30.0)[gpu(0)][0]
+        process.kill()
+    assert (before.job_id, after.job_id) == ("41", "42")
