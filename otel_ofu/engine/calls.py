@@ -11,7 +11,7 @@ from otel_ofu.catalog.registry import Registry
 from otel_ofu.engine.groups import group
 from otel_ofu.engine.names import NameMistake, Reference, nearest, resolve
 from otel_ofu.engine.operations import number
-from otel_ofu.engine.parsing import ParseTree
+from otel_ofu.engine.parsing import ParseTree, shown
 from otel_ofu.engine.syntax import Absolute, Flag, Function, Latest, Over, Relation, Scope
 from otel_ofu.engine.typed import (
     Check,
@@ -50,7 +50,9 @@ def call(tree: ParseTree, each: EntityKind, registry: Registry, check: Check) ->
     if name == "flag":
         return _flag(tree, each)
     if dot and head not in {"job", "node"}:
-        raise Refusal(name, f"unknown {head!r} before the dot: peers, gpus, job or node can stand")
+        raise Refusal(
+            name, f"unknown {shown(head)!r} before the dot: peers, gpus, job or node can stand"
+        )
     return _over(tree, function if dot else head, each, registry)
 
 
@@ -94,7 +96,7 @@ def _function(name: Token, word: str) -> Function:
     except ValueError:
         known = [*Function, "abs", "flag"]
         hint = nearest(word, known) or f"; there are {', '.join(known)}"
-        raise Refusal(name, f"unknown function {word}{hint}") from None
+        raise Refusal(name, f"unknown function {shown(word)}{hint}") from None
 
 
 def _shape(function: Function) -> str:

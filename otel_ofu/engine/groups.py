@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from otel_ofu.engine.names import nearest
-from otel_ofu.engine.parsing import ParseTree
+from otel_ofu.engine.parsing import ParseTree, shown
 from otel_ofu.engine.syntax import Boolean, Group, GroupFunction, Relation
 from otel_ofu.engine.typed import Check, Refusal, Typed, quantile_share, span_of, subtrees, token
 from otel_ofu.engine.units import parse_unit
@@ -45,4 +45,4 @@ def _head(tree: ParseTree, each: EntityKind) -> tuple[Relation, GroupFunction]:
         return relation, GroupFunction(word)
     except ValueError:
         hint = nearest(word, GroupFunction) or f"; there are {', '.join(GroupFunction)}"
-        raise Refusal(name, f"unknown function {word} of a group{hint}") from None
+        raise Refusal(name, f"unknown function {shown(word)} of a group{hint}") from None

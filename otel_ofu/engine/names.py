@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from otel_ofu.catalog.registry import Metric, Registry
+from otel_ofu.engine.parsing import shown
 from otel_ofu.engine.syntax import Scope
 from otel_ofu.engine.units import Unit, parse_unit
 from otel_ofu.model import EntityKind
@@ -62,7 +63,7 @@ def _metric(key: str, registry: Registry) -> Metric:
     same = [known for known, other in registry.metrics.items() if other.name == key]
     if same:
         raise NameMistake(f"{key} is an OpenTelemetry name; in rules write {' or '.join(same)}")
-    raise NameMistake(f"unknown metric {key}{nearest(key, registry.metrics)}")
+    raise NameMistake(f"unknown metric {shown(key)}{nearest(key, registry.metrics)}")
 
 
 def _check_labels(key: str, metric: Metric) -> None:

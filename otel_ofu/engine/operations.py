@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from decimal import Decimal, DecimalException
 
-from otel_ofu.engine.parsing import ParseTree
+from otel_ofu.engine.parsing import ParseTree, shown
 from otel_ofu.engine.syntax import (
     And,
     Arithmetic,
@@ -36,7 +36,7 @@ def literal(tree: ParseTree) -> Typed:
     except DecimalException:
         value = math.inf
     if not math.isfinite(value):
-        raise Refusal(tree, f"{text} is too large a number")
+        raise Refusal(tree, f"{shown(text)} is too large a number")
     return Typed(Number(value, "1" if percent else "", span), RATIO if percent else BARE)
 
 

@@ -17,6 +17,7 @@ from otel_ofu.errors import OtelOfuError
 
 MAX_CHARACTERS = 4_000
 MAX_DEPTH = 40
+MAX_SHOWN = 60
 
 ParseTree = Tree[Token]
 
@@ -102,11 +103,16 @@ def _subtrees(tree: ParseTree) -> Iterator[ParseTree]:
     return (child for child in tree.children if isinstance(child, Tree))
 
 
+def shown(text: str) -> str:
+    """A part of the text in a message, cut when it is long."""
+    return str(text) if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"
+
+
 def _strange_character(text: str, offset: int) -> Mistake:
     character = text[offset]
     if character.isascii() and (character.isdigit() or character == "."):
         word = _word(text, offset)
-        message = f"{word!r} is neither a number nor a duration such as 30s, 5m or 2h"
+        message = f"{shown(word)!r} is neither a number nor a duration such as 30s, 5m or 2h"
         return Mistake(offset, len(word), message)
     hint = f": {_WORDS[character]}" if character in _WORDS else ""
     return Mistake(offset, 1, f"unexpected {character!r}{hint}")
@@ -125,7 +131,7 @@ def _strange_token(text: str, error: UnexpectedToken) -> Mistake:
     expected = _expected(token, accepted)
     if token.type == "$END":
         return Mistake(len(text.rstrip()), 0, f"the expression ends too early: expected {expected}")
-    found = f"unexpected {str(token)!r}"
+    found = f"unexpected {shown(token)!r}"
     if token.type == "COMPARATOR" and "AND" in accepted:
         return _at(token, "comparisons do not chain: write a < b and b < c")
     if token.type == "RPAR" and "$END" in accepted:

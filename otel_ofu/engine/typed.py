@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from lark import Token, Tree
 
-from otel_ofu.engine.parsing import ParseTree
+from otel_ofu.engine.parsing import ParseTree, shown
 from otel_ofu.engine.syntax import Node, Span
 from otel_ofu.engine.units import Unit
 from otel_ofu.model import EntityKind
@@ -51,13 +51,18 @@ def subtrees(tree: ParseTree) -> list[ParseTree]:
     return [child for child in tree.children if isinstance(child, Tree)]
 
 
+MAX_DAYS = 3_650
+
 _PART = re.compile(r"(\d+)(ms|[smhdw])")
 _MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 
 def duration_s(text: Token) -> float:
-    """`1h30m` in seconds."""
-    return sum(int(count) * _MS[unit] for count, unit in _PART.findall(text)) / 1000
+    """`1h30m` in seconds. Raises Refusal."""
+    milliseconds = sum(int(count) * _MS[unit] for count, unit in _PART.findall(text))
+    if milliseconds > _MS["d"] * MAX_DAYS:
+        raise Refusal(text, f"{shown(text)} is longer than {MAX_DAYS} days, the most allowed")
+    return milliseconds / 1000
 
 
 def quantile_share(part: ParseTree) -> float:

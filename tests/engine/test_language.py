@@ -136,6 +136,7 @@ def test_the_comparisons_of_a_verdict_are_those_outside_groups() -> None:
         ("ofu and ofu < 1", 0, "`and` joins conditions"),
         ("(ofu < 1) + 1 > 2", 1, "a condition stands where a number is needed"),
         ("ofu < 1e999", 6, "1e999 is too large a number"),
+        ("1s < 9999999999999999d", 5, "9999999999999999d is longer than 3650 days"),
         ("ofu < 5m offset 3m", 9, "unexpected 'offset'"),
         ("abs(5m offset 3m) < 1", 4, "`offset` stands after the window of a function only"),
         ("ofu < ", 5, "the expression ends too early: expected a metric"),
@@ -205,6 +206,11 @@ def test_deep_nesting_is_refused(text: str) -> None:
 def test_ten_thousand_brackets_are_refused_by_length() -> None:
     text = "(" * 10_000 + "ofu" + ")" * 10_000
     assert mistakes(text) == [(0, "20,003 characters long; at most 4,000 are allowed")]
+
+
+@pytest.mark.parametrize("text", ["9" * 3_900 + "d < 1s", "9" * 3_900, "a" * 3_900, "9" * 99 + "x"])
+def test_long_words_are_cut_in_messages(text: str) -> None:
+    assert len(mistakes(text)[0][1]) < 130
 
 
 def test_too_many_windows_are_refused() -> None:
