@@ -9,19 +9,26 @@ from pathlib import Path
 from otel_ofu.errors import OtelOfuError
 
 
-class StateInUse(OtelOfuError):  # noqa: N818 - a state, not a fault
+class StateUnusable(OtelOfuError):  # noqa: N818 - a state, not a fault
+    """The directory cannot hold the history, with the reason of the system."""
+
+
+class StateInUse(StateUnusable):
     """Another process keeps its history in the same directory."""
 
 
 class StateFolder:
-    """`path` is None when history is kept in memory alone. Raises StateInUse and OSError."""
+    """`path` is None when history is kept in memory alone. Raises StateUnusable."""
 
     def __init__(self, state_dir: Path | None) -> None:
         self.path = state_dir / "store" if state_dir else None
         self._lock: int | None = None
         if self.path is not None:
-            self.path.mkdir(parents=True, exist_ok=True)
-            self._lock = _lock(self.path)
+            try:
+                self.path.mkdir(parents=True, exist_ok=True)
+                self._lock = _lock(self.path)
+            except OSError as error:
+                raise StateUnusable(f"{self.path}: {error.strerror}") from error
 
     def release(self) -> None:
         """Lets another process in; may be called twice."""

@@ -53,7 +53,7 @@ class Store:
         state_dir: Path | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """Opens what `state_dir` holds. Raises StateInUse when another process has it."""
+        """Opens what `state_dir` holds. Raises StateUnusable, StateInUse among them."""
         self.step_s = step_s
         self._steps = Steps(step_s)
         self._registry = registry

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from otel_ofu.model import Entity
-from otel_ofu.store import Retention, StateInUse
+from otel_ofu.store import Retention, StateInUse, StateUnusable
 from tests.store.fleets import NAN, Bench, gpu, seen
 
 HOURS = Retention(depth_s=300, minutes={("gpu", "ofu"): 7200.0})
@@ -157,6 +157,12 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
         Bench(HOURS, tmp_path)
     first.store.close()
     Bench(HOURS, tmp_path).store.close()
+
+
+def test_a_directory_that_cannot_be_made_is_told_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StateUnusable, match=r"file/store: Not a directory$"):
+        Bench(HOURS, tmp_path / "file")
 
 
 def test_history_of_another_depth_is_kept_as_far_as_it_fits(tmp_path: Path) -> None:
