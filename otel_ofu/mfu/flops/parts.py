@@ -7,6 +7,7 @@ from otel_ofu.mfu.flops.errors import ModelConfigError
 from otel_ofu.mfu.flops.families import Family
 from otel_ofu.mfu.flops.keys import Keys
 
+MAX_LAYERS = 10_000
 _NORM_VECTORS = {"rms": 1, "layer": 2, "none": 0}
 _EXPERT_COUNTS = ("num_experts", "num_local_experts", "n_routed_experts")
 
@@ -19,6 +20,15 @@ class Parts:
         self._family = family
         self.hidden = keys.count("hidden_size")
         self.norm_width = _NORM_VECTORS[family.norm] * self.hidden
+
+    @property
+    def depth(self) -> int:
+        depth = self._keys.count("num_hidden_layers")
+        if depth > MAX_LAYERS:
+            raise ModelConfigError(
+                f"config.json: num_hidden_layers is {depth}; allowed: 1 to {MAX_LAYERS}"
+            )
+        return depth
 
     @property
     def norms(self) -> Norm:

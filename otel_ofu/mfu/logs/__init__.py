@@ -5,15 +5,19 @@ from otel_ofu.mfu.logs.formats import built_in_readers, readers_of
 from otel_ofu.mfu.logs.paths import PathTemplate
 from otel_ofu.mfu.logs.patterns import LinePattern, PatternError
 from otel_ofu.mfu.logs.scanner import Scanner
+from otel_ofu.mfu.logs.sources import LogSource, LogSourceError, build_follower
 
 __all__ = [
     "FollowCounts",
     "Followed",
     "Follower",
     "LinePattern",
+    "LogSource",
+    "LogSourceError",
     "PathTemplate",
     "PatternError",
     "Scanner",
+    "build_follower",
     "built_in_readers",
     "readers_of",
 ]

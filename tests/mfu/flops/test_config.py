@@ -35,6 +35,11 @@ L8 = models.LLAMA3_8B
         ({**models.NEMOTRON_H_8B, "hybrid_override_pattern": "M?"}, "'?' is no kind of layer"),
         ({**models.NEMOTRON_H_8B, "hybrid_override_pattern": ""}, "is missing; allowed: one of"),
         ({**models.GRANITE4_H_SMALL, "layer_types": ["mamba"]}, "has 1 entries; allowed: one a"),
+        (
+            {**models.BAMBA_9B, "mamba_n_heads": "auto", "hidden_size": 33, "head_dim": 8},
+            "the Mamba width 66 has no even share by 64",
+        ),
+        ({**models.MAMBA2_2_7B, "num_heads": None, "head_dim": "auto"}, "no even share by None"),
         ({**models.GEMMA2_9B, "layer_types": "full"}, "'layer_types' is 'full'; allowed: a list"),
     ],
 )
@@ -67,6 +72,17 @@ def test_mamba_heads_follow_from_the_expansion() -> None:
     assert model_flops(auto, 512) == model_flops(models.GRANITE4_H_SMALL, 512)
     by_heads = {**models.GRANITE4_H_SMALL, "mamba_d_head": "auto", "mamba_expand": 2}
     assert model_flops(by_heads, 512) == model_flops(models.GRANITE4_H_SMALL, 512)
+
+
+def test_jamba_has_its_layers_where_transformers_puts_them_by_default() -> None:
+    written = ("attn_layer_offset", "attn_layer_period", "expert_layer_offset")
+    short = {key: value for key, value in models.JAMBA.items() if key not in written}
+    assert model_flops(short, 512) == model_flops(models.JAMBA, 512)
+
+
+def test_no_prediction_steps_in_a_config_need_no_note() -> None:
+    config = {**models.DEEPSEEK_V3, "num_nextn_predict_layers": 0}
+    assert model_flops(config, 512).notes == ()
 
 
 def test_layers_by_words_are_those_of_the_pattern() -> None:

@@ -8,8 +8,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from otel_ofu.clock import SystemClock, VirtualClock
 from otel_ofu.mfu.logs import Followed, Follower, PathTemplate, Scanner
@@ -422,3 +425,38 @@ def test_a_command_that_is_not_there_is_told() -> None:
         assert problem == f"cannot be started: No such file or directory; tried again in {pause} s"
         clock.advance(float(pause))
     follower.close()
+
+
+ACTIONS = st.lists(
+    st.sampled_from(["add", "half", "rotate", "link", "look", "wait"]), min_size=1, max_size=40
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(ACTIONS, st.sampled_from(["train.log", "train.log*", "*"]))
+def test_whatever_happens_each_line_is_read_exactly_once(actions: list[str], path: str) -> None:
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        log, number, half = folder / "train.log", 0, ""
+        log.touch()
+        one = Desk(folder / path)
+        read = steps(one.look())
+        for action in actions:
+            if action in ("add", "half"):
+                number += 1
+                whole = half + line(number)
+                half = whole[-30:] if action == "half" else ""
+                append(log, whole.removesuffix(half) if half else whole)
+            elif action == "rotate" and not half:
+                # Looked at first: of two rotations between looks, only wildcards see both.
+                read += steps(one.look(1.0))
+                log.rename(folder / f"train.log.{number}.{len(list(folder.iterdir()))}")
+                log.touch()
+            elif action == "link" and not (folder / "train.log.link").exists():
+                (folder / "train.log.link").symlink_to(log)
+            else:
+                read += steps(one.look(1.0 if action == "look" else 11.0))
+        append(log, half)
+        read += steps(one.look()) + steps(one.look())
+        one.follower.close()
+        assert sorted(read) == list(range(1, number + 1))
