@@ -42,7 +42,7 @@ def _metrics(registry: Registry) -> Iterator[str]:
     yield ""
     yield "*Key* is the short name that rules and recordings use. `DCGM` is the field id, `GPM`"
     yield "the NVML GPM metric id. All metrics are in development: a major version may rename them."
-    for entity, title in (("gpu", "GPU"), ("agent", "The agent itself")):
+    for entity, title in (("gpu", "GPU"), ("job", "Job"), ("agent", "The agent itself")):
         yield ""
         yield f"## {title}"
         yield from _metric_groups(registry, entity)
