@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from otel_ofu.mfu.flops.blocks import Attention, Block, Experts, Mamba, Mamba2, Mlp
+from otel_ofu.mfu.flops.blocks import Attention, Block, Experts, Mlp
 from otel_ofu.mfu.flops.count import FlopsBreakdown, Masking, count
 from otel_ofu.mfu.flops.shape import ModelShape
+from otel_ofu.mfu.flops.statespace import Mamba, Mamba2
 
 # Smaller differences are not worth a line: rounding of published figures is of that size.
 LEAST_DIFFERENCE = 0.001

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from otel_ofu.mfu.flops.blocks import Mamba, Mamba2
 from otel_ofu.mfu.flops.errors import ModelConfigError
 from otel_ofu.mfu.flops.keys import Keys
 from otel_ofu.mfu.flops.parts import Parts
+from otel_ofu.mfu.flops.statespace import Mamba, Mamba2
 
 
 def mamba(parts: Parts, keys: Keys, *, normed: bool) -> Mamba:
