@@ -12,9 +12,9 @@ from contextlib import closing
 from pathlib import Path
 
 from otel_ofu.clock import SystemClock
-from otel_ofu.export.body import Body
-from otel_ofu.export.outbox import Outbox
-from otel_ofu.export.parcel import Limits
+from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.parcel import Limits
+from otel_ofu.outbox.queues import Outbox
 
 BODIES = 600
 BODY_BYTES = 4_000

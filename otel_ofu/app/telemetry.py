@@ -21,18 +21,18 @@ from otel_ofu.clock import Clock
 from otel_ofu.config import Config
 from otel_ofu.errors import ConfigError, Problem
 from otel_ofu.export.agent import AgentMetrics, agent_id
-from otel_ofu.export.body import Body
 from otel_ofu.export.environment import header_list
 from otel_ofu.export.file import FileExporter, FileOptions
 from otel_ofu.export.metrics import EncoderOptions, MetricEncoder
 from otel_ofu.export.otlp import transport_for
-from otel_ofu.export.outbox import Outbox
-from otel_ofu.export.outcome import Transport
-from otel_ofu.export.parcel import Limits
 from otel_ofu.export.prometheus import Page, PageOptions
 from otel_ofu.export.prometheus_server import PrometheusServer
-from otel_ofu.export.sender import Sender
 from otel_ofu.model import Attribute, Observation
+from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.outcome import Transport
+from otel_ofu.outbox.parcel import Limits
+from otel_ofu.outbox.queues import Outbox
+from otel_ofu.outbox.sender import Sender
 
 log = logging.getLogger(__name__)
 

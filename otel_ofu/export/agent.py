@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_ofu.catalog.registry import Registry
-from otel_ofu.export.body import Body
-from otel_ofu.export.outbox import QueueStats
 from otel_ofu.model import Attribute
+from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.queues import QueueStats
 
 if TYPE_CHECKING:
-    from opentelemetry.metrics import CallbackOptions, Observation
+    from opentelemetry.metrics import CallbackOptions, Histogram, Observation
 
 # Seconds; a read of one GPU takes 1 ms, a hung driver minutes.
 _DURATION_BOUNDS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -54,6 +54,29 @@ class AgentMetrics:
         """Points were sent, rejected, dropped, or failed and will be tried again."""
         self._points.add(points, self._attributes("export_points", exporter, outcome))
 
+    def judged(self, seconds: float, late_s: float) -> None:
+        """One round of rules took so long and began so late."""
+        self._rules_duration.record(seconds)
+        self._rules_lateness.record(late_s)
+        self._rounds.add(1, self._attributes("rules_rounds", "judged"))
+
+    def skipped(self, group: str, rounds: int) -> None:  # noqa: ARG002 - groups are many
+        """Rounds of rules that nobody ran."""
+        self._rounds.add(rounds, self._attributes("rules_rounds", "skipped"))
+
+    def failed(self, rule: str, error: str) -> None:  # noqa: ARG002 - said in the log
+        """A rule could not be judged."""
+        self._rounds.add(1, self._attributes("rules_rounds", "failed"))
+
+    def unsaved(self, error: str) -> None:  # noqa: ARG002 - said in the log
+        """Findings could not be written down."""
+        self._rounds.add(1, self._attributes("rules_rounds", "unsaved"))
+
+    def reloaded(self, *, good: bool) -> None:
+        """Rule files were read again."""
+        outcome = "loaded" if good else "failed"
+        self._reloads.add(1, self._attributes("rules_reloads", outcome))
+
     def collect(self, queues: Mapping[str, QueueStats]) -> Body | None:
         """All of them now, with the queues by exporter; None while there is nothing to say."""
         from opentelemetry.exporter.otlp.proto.common.metrics_encoder import (  # noqa: PLC0415 - as above
@@ -73,10 +96,11 @@ class AgentMetrics:
 
     def _create(self) -> None:
         meter = self._meter
-        self._duration = meter.create_histogram(
-            *self._described("sampler_duration"),
-            explicit_bucket_boundaries_advisory=_DURATION_BOUNDS_S,
-        )
+        self._duration = self._histogram("sampler_duration")
+        self._rules_duration = self._histogram("rules_duration")
+        self._rules_lateness = self._histogram("rules_lateness")
+        self._rounds = meter.create_counter(*self._described("rules_rounds"))
+        self._reloads = meter.create_counter(*self._described("rules_reloads"))
         self._missed = meter.create_counter(*self._described("sampler_missed"))
         self._points = meter.create_counter(*self._described("export_points"))
         for key, read in (
@@ -85,6 +109,11 @@ class AgentMetrics:
         ):
             name, unit, brief = self._described(key)
             meter.create_observable_up_down_counter(name, [read], unit, brief)
+
+    def _histogram(self, key: str) -> Histogram:
+        return self._meter.create_histogram(
+            *self._described(key), explicit_bucket_boundaries_advisory=_DURATION_BOUNDS_S
+        )
 
     def _described(self, key: str) -> tuple[str, str, str]:
         metric = self._registry.metric(key)

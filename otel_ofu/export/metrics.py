@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from otel_ofu.catalog.registry import Registry
-from otel_ofu.export.body import Body
 from otel_ofu.export.request import Piece, RequestLimits, bundle, require_fast_protobuf
 from otel_ofu.export.resource import EntityKey, entity_key, unix_nano
 from otel_ofu.export.sheet import KeyPlans, Sheet, Track, tracked
 from otel_ofu.model import Attribute, GapReason, Observation, Window
+from otel_ofu.outbox.body import Body
 
 _log = logging.getLogger(__name__)
 

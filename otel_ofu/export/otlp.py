@@ -9,11 +9,11 @@ import time
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from otel_ofu.export.body import Body
 from otel_ofu.export.otlp_grpc import GrpcTransport
 from otel_ofu.export.otlp_http import HttpTransport
-from otel_ofu.export.outcome import Delivered, Transport
 from otel_ofu.export.settings import OtlpSettings, Signal
+from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.outcome import Delivered, Transport
 
 # gzip of nothing: an OTLP request without resources, which every server has to take.
 _EMPTY = bytes.fromhex("1f8b08000000000000ff03000000000000000000")

@@ -11,8 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from otel_ofu.export.body import Body
-from otel_ofu.export.outcome import (
+from otel_ofu.export.request import halves
+from otel_ofu.export.settings import OtlpSettings
+from otel_ofu.export.wire import partial_success, retry_delay_s
+from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.outcome import (
     MOST_PATIENCE_S,
     Delivered,
     Outcome,
@@ -21,8 +24,7 @@ from otel_ofu.export.outcome import (
     Unavailable,
     short,
 )
-from otel_ofu.export.settings import OtlpSettings, check_tls_files
-from otel_ofu.export.wire import partial_success, retry_delay_s
+from otel_ofu.outbox.tls import check_tls_files
 
 if TYPE_CHECKING:
     import grpc
@@ -70,6 +72,9 @@ class GrpcTransport:
             return self._failed(error)
         rejected, message = partial_success(answer, body.signal)
         return Delivered(rejected, short(self._settings.redacted(message)))
+
+    def halves(self, body: Body) -> tuple[Body, Body] | None:
+        return halves(body)
 
     def close(self) -> None:
         if self._channel is not None:

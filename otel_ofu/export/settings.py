@@ -7,11 +7,12 @@ names the option and what is allowed.
 from __future__ import annotations
 
 import re
-import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Literal, cast, get_args
 from urllib.parse import urlsplit
+
+from otel_ofu.outbox.tls import check_tls_files
 
 Protocol = Literal["http/protobuf", "grpc"]
 Compression = Literal["gzip", "none"]
@@ -100,35 +101,6 @@ def resolve(options: OtlpOptions, signal: Signal) -> OtlpSettings:
     )
     check_tls_files(settings)
     return settings
-
-
-def check_tls_files(settings: OtlpSettings) -> None:
-    """Reads the TLS files as a connection would. ValueError names a file that is no use."""
-    if not (settings.ca_file or settings.cert_file or settings.key_file):
-        return
-    try:
-        context = ssl.create_default_context(cafile=settings.ca_file)
-    except (OSError, ssl.SSLError) as error:
-        raise ValueError(f"ca_file {settings.ca_file}: {_plain(error)}") from error
-    if settings.key_file and not settings.cert_file:
-        raise ValueError("key_file without cert_file: a client certificate needs both")
-    if settings.cert_file:
-        try:
-            context.load_cert_chain(settings.cert_file, settings.key_file, password=_no_password)
-        except (OSError, ssl.SSLError, ValueError) as error:
-            files = " and ".join(f for f in (settings.cert_file, settings.key_file) if f)
-            raise ValueError(f"cert_file and key_file {files}: {_plain(error)}") from error
-
-
-def _no_password() -> str:
-    # Without this OpenSSL asks at the terminal.
-    raise ValueError("the key is encrypted; it has to be without a password")
-
-
-def _plain(error: Exception) -> str:
-    if isinstance(error, ssl.SSLError):
-        return f"no certificate and key in PEM that fit ({error.reason or error})"
-    return error.strerror or str(error) if isinstance(error, OSError) else str(error)
 
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:

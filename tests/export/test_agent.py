@@ -12,7 +12,7 @@ import pytest
 
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.export.agent import AgentMetrics, agent_id
-from otel_ofu.export.outbox import QueueStats
+from otel_ofu.outbox.queues import QueueStats
 from tests.export.samples import COMMON, attributes, request
 
 Points = dict[str, dict[frozenset[tuple[str, Any]], Any]]

@@ -21,11 +21,11 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceResponse,
 )
 
-from otel_ofu.export.body import Body
 from otel_ofu.export.otlp import check
 from otel_ofu.export.otlp_grpc import GrpcTransport, judged
-from otel_ofu.export.outcome import Delivered, Outcome, Refused, TooLarge, Unavailable
 from otel_ofu.export.settings import OtlpOptions, OtlpSettings, resolve
+from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.outcome import Delivered, Outcome, Refused, TooLarge, Unavailable
 from tests.export.samples import body
 from tests.export.servers import Answer, grpc_server
 from tests.peers.certs import Certificates, make_certificates

@@ -15,11 +15,12 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceResponse,
 )
 
-from otel_ofu.export.body import Body
 from otel_ofu.export.otlp import check
-from otel_ofu.export.otlp_http import HttpTransport, retry_after_s
-from otel_ofu.export.outcome import Delivered, Outcome, Refused, TooLarge, Unavailable
+from otel_ofu.export.otlp_http import HttpTransport
 from otel_ofu.export.settings import OtlpOptions, OtlpSettings, resolve
+from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.outcome import Delivered, Outcome, Refused, TooLarge, Unavailable
+from otel_ofu.outbox.posting import retry_after_s
 from tests.export.samples import body
 from tests.export.servers import Reply, http_server
 from tests.peers.certs import Certificates, make_certificates

@@ -13,11 +13,11 @@ from otel_ofu.catalog.prometheus_names import metric_name
 from otel_ofu.catalog.registry import Registry, load_registry
 from otel_ofu.export.metrics import EncoderOptions, MetricEncoder
 from otel_ofu.export.otlp import transport_for
-from otel_ofu.export.outcome import Delivered
 from otel_ofu.export.prometheus import Page, PageOptions
 from otel_ofu.export.prometheus_server import Listen, PrometheusServer
 from otel_ofu.export.settings import OtlpOptions, resolve
 from otel_ofu.model import Entity, Observation, Window
+from otel_ofu.outbox.outcome import Delivered
 from tests.peers.child import wait_until
 from tests.peers.processes import Prometheus
 

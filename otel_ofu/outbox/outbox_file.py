@@ -11,8 +11,8 @@ import sqlite3
 from pathlib import Path
 
 from otel_ofu.errors import OtelOfuError
-from otel_ofu.export.lanes import Slip
-from otel_ofu.export.parcel import Priority
+from otel_ofu.outbox.lanes import Slip
+from otel_ofu.outbox.parcel import Priority
 
 _log = logging.getLogger(__name__)
 

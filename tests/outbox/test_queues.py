@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from otel_ofu.clock import VirtualClock
-from otel_ofu.export.body import Body
-from otel_ofu.export.outbox import Outbox, Queue
-from otel_ofu.export.outbox_file import OutboxError
-from otel_ofu.export.parcel import Limits, Priority
+from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.outbox_file import OutboxError
+from otel_ofu.outbox.parcel import Limits, Priority
+from otel_ofu.outbox.queues import Outbox, Queue
 
 Opened = Callable[..., Outbox]
 
@@ -185,9 +185,9 @@ WRITER = """
 import sys
 from pathlib import Path
 from otel_ofu.clock import SystemClock
-from otel_ofu.export.body import Body
-from otel_ofu.export.outbox import Outbox
-from otel_ofu.export.parcel import Limits
+from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.queues import Outbox
+from otel_ofu.outbox.parcel import Limits
 queue = Outbox(Path(sys.argv[1]), {"otlp": Limits()}, SystemClock()).queues["otlp"]
 number = 0
 while True:
@@ -354,9 +354,9 @@ FULL_DISK = """
 import resource, sys
 from pathlib import Path
 from otel_ofu.clock import SystemClock
-from otel_ofu.export.body import Body
-from otel_ofu.export.outbox import Outbox
-from otel_ofu.export.parcel import Limits
+from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.queues import Outbox
+from otel_ofu.outbox.parcel import Limits
 outbox = Outbox(Path(sys.argv[1]), {"otlp": Limits(max_bytes=200_000)}, SystemClock())
 queue = outbox.queues["otlp"]
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
@@ -396,3 +396,22 @@ def test_the_file_is_for_its_owner_alone(tmp_path: Path) -> None:
     path = tmp_path / "outbox.sqlite"
     with opened(path):
         assert path.stat().st_mode & 0o077 == 0
+
+
+def test_events_that_are_given_up_are_said_with_fewer_lines_the_more_there_are(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = VirtualClock(1000.0)
+    with closing(Outbox(None, {"pager": Limits(max_age_s=60.0)}, clock)) as outbox:
+        queue = outbox.queues["pager"]
+        queue.put(Body("metrics", b"m", 1))
+        clock.advance(61.0)
+        assert queue.take() is None
+        assert caplog.messages == []
+        for _ in range(5):
+            queue.put(Body("notification", b"n", 1), Priority.EVENTS)
+            clock.advance(61.0)
+            assert queue.take() is None
+        assert queue.stats().dropped == {"expired": 6}
+    line = "export pager: {} events or notifications given up so far (expired)"
+    assert caplog.messages == [line.format(n) for n in (1, 2, 4)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from otel_ofu.export.body import Body
+from otel_ofu.outbox.body import Body
 
 
 class Priority(IntEnum):

@@ -13,12 +13,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from otel_ofu.clock import Clock
-from otel_ofu.export.body import Body
-from otel_ofu.export.outbox import Queue, QueueStats
-from otel_ofu.export.outcome import Delivered, Outcome, Refused, TooLarge, Transport, Unavailable
-from otel_ofu.export.parcel import Parcel, Priority
-from otel_ofu.export.request import halves
-from otel_ofu.export.tally import Observe, Tally
+from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.outcome import Delivered, Outcome, Refused, TooLarge, Transport, Unavailable
+from otel_ofu.outbox.parcel import Parcel, Priority
+from otel_ofu.outbox.queues import Queue, QueueStats
+from otel_ofu.outbox.tally import Observe, Tally
 
 _log = logging.getLogger(__name__)
 
@@ -197,7 +196,7 @@ class Sender:
             case Refused(message):
                 self._tally.drop(body.points, "refused", place, message)
             case TooLarge(message):
-                if (pieces := halves(body)) is not None:
+                if (pieces := self._transports[body.signal].halves(body)) is not None:
                     return pieces
                 self._tally.drop(body.points, "too_large", place, message)
         return ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from otel_ofu.export.parcel import Parcel
+from otel_ofu.outbox.parcel import Parcel
 
 
 class Shelf(Protocol):

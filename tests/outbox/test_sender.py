@@ -14,11 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_ofu.clock import Clock, SystemClock, VirtualClock
-from otel_ofu.export.body import Body
-from otel_ofu.export.outbox import Outbox, Queue
-from otel_ofu.export.outcome import Delivered, Outcome, Refused, TooLarge, Unavailable
-from otel_ofu.export.parcel import Limits, Priority
-from otel_ofu.export.sender import Backoff, Sender
+from otel_ofu.export.request import halves
+from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.outcome import Delivered, Outcome, Refused, TooLarge, Unavailable
+from otel_ofu.outbox.parcel import Limits, Priority
+from otel_ofu.outbox.queues import Outbox, Queue
+from otel_ofu.outbox.sender import Backoff, Sender
 from tests.export.samples import body, points, values
 
 Said = list[tuple[str, str, int]]
@@ -44,6 +45,9 @@ class ScriptedTransport:
         if isinstance(outcome, Delivered):
             self.delivered.append(body)
         return outcome
+
+    def halves(self, body: Body) -> tuple[Body, Body] | None:
+        return halves(body)
 
     def close(self) -> None:
         self.closed += 1

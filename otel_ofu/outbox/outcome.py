@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from otel_ofu.export.body import Body
+from otel_ofu.outbox.body import Body
 
 # A server that asks for more patience than this is asked again anyway.
 MOST_PATIENCE_S = 300.0
@@ -47,7 +47,8 @@ Outcome = Delivered | Refused | TooLarge | Unavailable
 class Transport(Protocol):
     """Sends requests of one signal to one endpoint. Never raises for what a network may do.
 
-    `send` takes its configured timeout, or `limit_s` seconds where that is less.
+    `send` takes its configured timeout, or `limit_s` seconds where that is less. `halves` divides
+    what was too large; None if it cannot be divided.
 
     `place` names the endpoint to people, without secrets. `close` may be called twice; a later
     `send` opens again.
@@ -57,6 +58,8 @@ class Transport(Protocol):
     def place(self) -> str: ...
 
     def send(self, body: Body, limit_s: float) -> Outcome: ...
+
+    def halves(self, body: Body) -> tuple[Body, Body] | None: ...
 
     def close(self) -> None: ...
 

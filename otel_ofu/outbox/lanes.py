@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Collection
 from typing import NamedTuple
 
-from otel_ofu.export.parcel import Limits, Priority
+from otel_ofu.outbox.parcel import Limits, Priority
 
 
 class Slip(NamedTuple):

@@ -13,12 +13,12 @@ from itertools import count
 from pathlib import Path
 
 from otel_ofu.clock import Clock
-from otel_ofu.export.body import Body
-from otel_ofu.export.disk_shelf import DiskShelf
-from otel_ofu.export.lanes import Lanes, Slip
-from otel_ofu.export.parcel import Limits, Parcel, Priority
-from otel_ofu.export.shelf import MemoryShelf, Shelf
-from otel_ofu.export.tally import Observe
+from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.disk_shelf import DiskShelf
+from otel_ofu.outbox.lanes import Lanes, Slip
+from otel_ofu.outbox.parcel import Limits, Parcel, Priority
+from otel_ofu.outbox.shelf import MemoryShelf, Shelf
+from otel_ofu.outbox.tally import Observe
 
 _log = logging.getLogger(__name__)
 
@@ -68,6 +68,7 @@ class Queue:
         self._changed = threading.Condition(shared.lock)
         self._woken = False
         self._dropped: dict[str, int] = {}
+        self._lost_events: dict[str, int] = {}
         spare_bytes = min(_SPARE_BYTES, limits.max_bytes) if disk else limits.max_bytes
         self._memory = _Part(MemoryShelf(), Lanes(Limits(spare_bytes, limits.max_age_s)))
         self._parts = [self._memory]
@@ -172,8 +173,22 @@ class Queue:
             return
         points = sum(slip.points for slip in slips)
         self._dropped[reason] = self._dropped.get(reason, 0) + points
+        self._say_lost_events(slips, reason)
         self._shared.observe(self.exporter, "dropped", points)
         part.shelf.delete([slip.id for slip in slips])
+
+    def _say_lost_events(self, slips: Sequence[Slip], reason: str) -> None:
+        """Somebody waits for these. A line at the 1st, 2nd, 4th, ...: a flood stays readable."""
+        lost = sum(slip.points for slip in slips if slip.priority is Priority.EVENTS)
+        before = self._lost_events.get(reason, 0)
+        self._lost_events[reason] = before + lost
+        if lost and before.bit_length() < (before + lost).bit_length():
+            _log.warning(
+                "export %s: %d events or notifications given up so far (%s)",
+                self.exporter,
+                before + lost,
+                reason,
+            )
 
 
 class Outbox:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from otel_ofu.export.body import Body
-from otel_ofu.export.lanes import Slip
-from otel_ofu.export.outbox_file import FAULTS, is_broken, open_file, replaced, slips_in
-from otel_ofu.export.parcel import Parcel, Priority
+from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.lanes import Slip
+from otel_ofu.outbox.outbox_file import FAULTS, is_broken, open_file, replaced, slips_in
+from otel_ofu.outbox.parcel import Parcel, Priority
 
 _log = logging.getLogger(__name__)
 
