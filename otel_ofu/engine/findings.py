@@ -44,6 +44,17 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Present:
+    """Who has which column in a round; shared by all rules on one kind of entity."""
+
+    entities: Sequence[Entity | None]
+
+    @cached_property
+    def columns(self) -> Mapping[str, int]:
+        return {e.id: i for i, e in enumerate(self.entities) if e is not None}
+
+
+@dataclass(frozen=True, slots=True)
 class Judged:
     """One rule judged for all entities of its kind at one instant, by column.
 
@@ -51,14 +62,13 @@ class Judged:
     """
 
     now_s: float
-    entities: Sequence[Entity | None]
+    present: Present
     verdicts: Verdicts
     clears: Verdicts | None = None
     gap_s: float = 0.0
 
-    @cached_property
-    def columns(self) -> Mapping[str, int]:
-        return {e.id: i for i, e in enumerate(self.entities) if e is not None}
+    def holds(self, column: int | None) -> bool:
+        return column is not None and bool(self.verdicts[column] == HOLDS)
 
     def seen(self, column: int | None) -> Seen:
         """Of an entity that is gone nothing is known."""
@@ -122,9 +132,11 @@ class Findings:
         return sorted((event for event in happened if event is not None), key=_order)
 
     def _advance_one(self, key: str, judged: Judged, timing: Timing) -> Happened | None:
-        finding, column = self._kept[key], judged.columns.get(key)
+        finding, column = self._kept[key], judged.present.columns.get(key)
         if column is not None:
-            self._describe(key, finding, judged.entities[column])
+            self._describe(key, finding, judged.present.entities[column])
+        if finding.state.is_settled and judged.holds(column):
+            return None  # most of what fires goes on firing
         state, move = step(finding.state, judged.seen(column), timing)
         if state is None:
             self.drop(key)
@@ -137,7 +149,7 @@ class Findings:
         self, judged: Judged, timing: Timing, known: frozenset[str]
     ) -> Iterator[Happened | None]:
         for column in np.flatnonzero(judged.verdicts == HOLDS).tolist():
-            entity = judged.entities[column]
+            entity = judged.present.entities[column]
             if entity is None or entity.id in known:
                 continue
             state, move = step(None, judged.seen(column), timing)

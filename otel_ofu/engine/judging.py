@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from otel_ofu.engine.findings import Present
 from otel_ofu.engine.rulefile.rule import Rule, Silence
 from otel_ofu.engine.silence import Ears, judge_silence
 from otel_ofu.engine.telling import Look
 from otel_ofu.engine.verdicts import Judgement, Observed, Question, Round, Verdicts
-from otel_ofu.model import Entity
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class Instant:
 class RuleRound:
     """One rule at one instant, by column."""
 
-    entities: Sequence[Entity | None]
+    present: Present
     verdicts: Verdicts
     clears: Verdicts | None
     look: Look
@@ -81,19 +81,22 @@ class Judge:
         questions = [question for rule in rules for question in _questions(rule)]
         answer = self._source.round(questions, instant.at_s)
         judgements = iter(answer.judgements)
+        present = {kind: Present(roster.entities) for kind, roster in answer.rosters.items()}
         found: list[tuple[str, RuleRound]] = []
         for rule in rules:
             condition = next(judgements)
             clears = next(judgements).verdicts if rule.clear else None
-            entities = answer.rosters[rule.each].entities
             found.append(
-                (rule.name, RuleRound(entities, condition.verdicts, clears, _evidence(condition)))
+                (
+                    rule.name,
+                    RuleRound(present[rule.each], condition.verdicts, clears, _evidence(condition)),
+                )
             )
         return found
 
     def _silent(self, ears: Ears, rule: Rule, silence: Silence, instant: Instant) -> RuleRound:
         silent = judge_silence(ears, rule.each, silence, (instant.now_s, instant.listening_s))
-        return RuleRound(silent.entities, silent.verdicts, None, silent.look)
+        return RuleRound(Present(silent.entities), silent.verdicts, None, silent.look)
 
     def _failed(self, rule: Rule, error: Exception) -> None:
         words = f"{type(error).__name__}: {error}"

@@ -41,6 +41,11 @@ class State:
     calm_s: float | None = None
     unknown_s: float | None = None
 
+    @property
+    def is_settled(self) -> bool:
+        """Firing, and known to be: when the condition holds again nothing changes."""
+        return self.phase is Phase.FIRING and self.unknown_s is None
+
 
 @dataclass(frozen=True, slots=True)
 class Seen:
@@ -100,7 +105,7 @@ def _firing(state: State, seen: Seen, timing: Timing) -> Step:
 
 
 def _again(state: State) -> State:
-    if state.phase is Phase.FIRING and state.unknown_s is None:
+    if state.is_settled:
         return state
     return replace(state, phase=Phase.FIRING, calm_s=None, unknown_s=None)
 

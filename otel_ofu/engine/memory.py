@@ -23,6 +23,9 @@ from otel_ofu.model import Attribute, Entity, EntityKind
 
 VERSION = 1
 
+_LABELS = msgspec.json.Decoder(dict[str, str])
+_ATTRIBUTES = msgspec.json.Decoder(dict[str, Attribute])
+
 _SCHEMA = """
 CREATE TABLE rules (
   identity TEXT PRIMARY KEY, name TEXT NOT NULL, kind TEXT NOT NULL, severity TEXT NOT NULL,
@@ -192,13 +195,11 @@ def _finding(row: tuple[object, ...], each: EntityKind) -> Finding:
         "tuple[float, float | None, float | None, float | None]",
         (since_s, fired_s, calm_s, unknown_s),
     )
-    entity = Entity(
-        each, str(key), msgspec.json.decode(cast(bytes, attributes), type=dict[str, Attribute])
-    )
+    entity = Entity(each, str(key), _ATTRIBUTES.decode(cast(bytes, attributes)))
     return Finding(
         entity if key else None,
         State(Phase(str(phase)), *times),
         bool(told),
-        msgspec.json.decode(cast(bytes, labels), type=dict[str, str]),
+        _LABELS.decode(cast(bytes, labels)),
         cast(int, count),
     )

@@ -6,6 +6,7 @@ summary, which opens, is updated when their number doubles or halves, and ends w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -51,9 +52,7 @@ class Teller:
             if event.move is not Move.OPENED and event.finding.told:
                 reason: Reason = "no_data" if event.move is Move.NO_DATA else "recovered"
                 yield self.resolved(event.finding, reason, event.column)
-        for event in events:
-            if event.move is Move.OPENED:
-                yield from self._open(findings, event)
+        yield from self._open(findings, [e for e in events if e.move is Move.OPENED])
         yield from self._summarise(findings)
 
     def resolved(self, finding: Finding, reason: Reason, column: int | None = None) -> Change:
@@ -67,13 +66,16 @@ class Teller:
         finding.change = _change(self, kind, finding, _Told(reason, evidence))
         return finding.change
 
-    def _open(self, findings: Findings, event: Happened) -> Iterator[Change]:
-        finding = event.finding
-        told = sum(1 for other in findings if other.told)
-        finding.told = not self.rule.limit or told < self.rule.limit
-        finding.labels = rule_labels(self.rule, finding.entity)
-        if finding.told:
-            yield self.change("opened", finding, "", event.column)
+    def _open(self, findings: Findings, opened: Sequence[Happened]) -> Iterator[Change]:
+        room = math.inf
+        if self.rule.limit and opened:
+            room = self.rule.limit - sum(1 for other in findings if other.told)
+        for number, event in enumerate(opened):
+            finding = event.finding
+            finding.told = number < room
+            finding.labels = rule_labels(self.rule, finding.entity)
+            if finding.told:
+                yield self.change("opened", finding, "", event.column)
 
     def _summarise(self, findings: Findings) -> Iterator[Change]:
         if not self.rule.limit and findings.summary is None:

@@ -35,7 +35,7 @@ class Tracked:
         """One round."""
         last_s, self.row.evaluated_s = self.row.evaluated_s, now_s
         gap_s = max(0.0, now_s - last_s) if last_s is not None else 0.0
-        at = Judged(now_s, judged.entities, judged.verdicts, judged.clears, gap_s)
+        at = Judged(now_s, judged.present, judged.verdicts, judged.clears, gap_s)
         happened = self.findings.advance(at, self.rule.timing)
         teller = Teller(self.rule, now_s, judged.look)
         yield from self._tell_again(teller, at)
@@ -56,7 +56,7 @@ class Tracked:
         changed, self.changed = self.changed, False
         for finding in self.findings:
             if finding.told and (changed or finding.change is None):
-                column = judged.columns.get(finding.entity.id) if finding.entity else None
+                column = judged.present.columns.get(finding.entity.id) if finding.entity else None
                 again = teller.change("updated", finding, "rule_changed", column)
                 if changed:
                     yield again
