@@ -7,6 +7,7 @@ error, and the engine tries again with its next round.
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections.abc import Iterable, Mapping
 from contextlib import closing
@@ -22,6 +23,8 @@ from otel_ofu.engine.rulefile.rule import Severity
 from otel_ofu.model import Attribute, Entity, EntityKind
 
 VERSION = 1
+
+log = logging.getLogger(__name__)
 
 _LABELS = msgspec.json.Decoder(dict[str, str])
 _ATTRIBUTES = msgspec.json.Decoder(dict[str, Attribute])
@@ -55,7 +58,7 @@ class KeptRule:
 
 
 class FindingMemory:
-    """One file; `path` None keeps nothing. Belongs to one thread."""
+    """One file; `path` None keeps nothing. Belongs to one thread; `messages` is logged as well."""
 
     def __init__(self, path: Path | None) -> None:
         self.messages: list[str] = []
@@ -69,8 +72,14 @@ class FindingMemory:
         rules = {row[0]: _rule(row) for row in self._db.execute("SELECT * FROM rules")}
         for row in self._db.execute("SELECT * FROM findings"):
             if row[0] in rules:
-                rules[row[0]].findings[row[1]] = _finding(row, rules[row[0]].each)
+                self._restore(rules[row[0]], row)
         return rules
+
+    def _restore(self, rule: KeptRule, row: tuple[object, ...]) -> None:
+        try:
+            rule.findings[str(row[1])] = _finding(row, rule.each)
+        except ValueError as error:
+            self._tell(f"{self._path}: {rule.name} on {row[1]}: {error}; it begins anew")
 
     def save(
         self, rules: Iterable[KeptRule], changed: Mapping[str, Mapping[str, Finding | None]]
@@ -99,19 +108,32 @@ class FindingMemory:
     def _open(self) -> sqlite3.Connection | None:
         if self._path is None:
             return None
-        if self._path.exists():
+        try:
+            return self._usable(self._path)
+        except (sqlite3.Error, OSError) as error:
+            self._tell(f"{self._path}: {error}; findings do not survive a restart")
+            return None
+
+    def _usable(self, path: Path) -> sqlite3.Connection:
+        if path.exists():
             try:
-                return _known(self._path)
-            except (sqlite3.Error, ValueError) as error:
-                self._set_aside(self._path, error)
-        return _fresh(self._path)
+                return _known(path)
+            except sqlite3.OperationalError:  # locked or not readable: it may be whole
+                raise
+            except (sqlite3.DatabaseError, ValueError) as error:
+                self._set_aside(path, error)
+        return _fresh(path)
 
     def _set_aside(self, path: Path, error: Exception) -> None:
         aside = path.with_suffix(".unusable")
         path.replace(aside)
         for suffix in ("-wal", "-shm"):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
-        self.messages.append(f"{path}: {error}; set aside as {aside.name}, findings begin anew")
+        self._tell(f"{path}: {error}; set aside as {aside.name}, findings begin anew")
+
+    def _tell(self, message: str) -> None:
+        self.messages.append(message)
+        log.warning(message)
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -118,8 +118,9 @@ def _groups(notes: Notes, background: Background) -> list[Group]:
     for g, group in enumerate(outline.groups):
         steps: Steps = ("groups", g)
         interval_s = notes.duration((*steps, "interval"), group.interval, 30.0)
-        if not MIN_INTERVAL_S <= interval_s <= MAX_INTERVAL_S:
-            notes.add((*steps, "interval"), "an interval is from 1s to 1d")
+        if not MIN_INTERVAL_S <= interval_s <= MAX_INTERVAL_S or interval_s % 1:
+            message = "an interval is a whole number of seconds, from 1s to 1d"
+            notes.add((*steps, "interval"), message)
         reader = RuleReader(notes, background, interval_s)
         read = [reader.read((*steps, "rules", r)) for r in range(len(group.rules))]
         rules = tuple(rule for rule in read if rule is not None)

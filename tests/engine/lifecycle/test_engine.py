@@ -276,6 +276,28 @@ def test_a_damaged_file_is_set_aside_with_one_line(tmp_path: Path) -> None:
     assert [told[0] for told in run.told] == ["opened"]
 
 
+def test_a_file_that_cannot_be_opened_leaves_the_findings_in_memory(tmp_path: Path) -> None:
+    path = tmp_path / "no-such-folder" / "findings.sqlite"
+    run = Run(rules(), Script("hc"), path).live(2)
+    assert [told[0] for told in run.told] == ["opened", "resolved"]
+    memory = FindingMemory(path)
+    assert "findings do not survive a restart" in memory.messages[0]
+
+
+def test_a_row_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "findings.sqlite"
+    Run(rules(), Script("hh", "hh"), path).live(1).engine.close()
+    other = sqlite3.connect(path)
+    other.execute("UPDATE findings SET labels='{' WHERE entity='gpu0'")
+    other.commit()
+    other.close()
+    memory = FindingMemory(path)
+    (kept,) = memory.load().values()
+    memory.close()
+    assert list(kept.findings) == ["gpu1"]
+    assert "LowOfu on gpu0" in memory.messages[0]
+
+
 def test_a_file_of_another_version_is_set_aside(tmp_path: Path) -> None:
     path = tmp_path / "findings.sqlite"
     FindingMemory(path).close()
