@@ -101,6 +101,12 @@ def test_an_event_has_the_severity_of_the_rule_and_an_end_is_information(
     assert "ofu.evidence.value" not in event.attributes
 
 
+def test_of_two_comparisons_on_one_metric_the_first_counts() -> None:
+    first, *_ = change().evidence
+    twice = (first, replace(first, value=0.5))
+    assert finding_event(change(evidence=twice), Event).attributes["ofu.evidence.ofu"] == 0.08
+
+
 def test_a_summary_speaks_of_many_and_of_no_entity() -> None:
     event = finding_event(change(entity=None, count=40, annotations={}, evidence=()), Event)
     assert event.entity is None

@@ -125,9 +125,9 @@ def test_late_and_skipped_rounds_are_counted() -> None:
     counts = Counts()
     run = Run(rules(), Script("h" * 20), meter=counts)
     run.engine.tick(START_S)
-    run.clock.set(START_S + 125)
-    run.engine.tick(START_S + 120)
-    assert counts.seen == [("late", 0.0), ("skipped g", 3), ("late", 5.0)]
+    run.clock.set(START_S + 65)
+    run.engine.tick(START_S + 60)
+    assert counts.seen == [("late", 0.0), ("skipped g", 1), ("late", 5.0)]
 
 
 def test_a_clock_that_is_set_back_or_far_forward_stops_nothing() -> None:
@@ -162,6 +162,13 @@ def test_since_is_exact_after_a_restart(tmp_path: Path) -> None:
     run.live(3)
     assert [told[0] for told in run.told] == ["opened", "resolved"]
     assert run.changes[0].fingerprint == run.changes[1].fingerprint
+
+
+def test_a_pending_finding_begins_anew_after_a_long_stop(tmp_path: Path) -> None:
+    run = Run(rules("for: 2m"), Script("h" * 200), tmp_path / "f.sqlite").live(2).restart()
+    run.number = 100
+    run.live(5)
+    assert run.told == [("opened", "LowOfu", "gpu0", 104, "", 1)]
 
 
 SCRIPTS = st.lists(st.text("hc?", min_size=25, max_size=25), min_size=1, max_size=4)
@@ -282,6 +289,14 @@ def test_a_file_that_cannot_be_opened_leaves_the_findings_in_memory(tmp_path: Pa
     assert [told[0] for told in run.told] == ["opened", "resolved"]
     memory = FindingMemory(path)
     assert "findings do not survive a restart" in memory.messages[0]
+
+
+def test_a_file_that_cannot_be_opened_now_is_not_set_aside(tmp_path: Path) -> None:
+    path = tmp_path / "findings.sqlite"
+    path.mkdir()
+    memory = FindingMemory(path)
+    assert "findings do not survive a restart" in memory.messages[0]
+    assert path.is_dir()
 
 
 def test_a_row_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:

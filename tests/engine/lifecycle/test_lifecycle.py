@@ -56,6 +56,7 @@ def moves(trace: Trace) -> list[Move]:
         ("fires again while it recovers", Timing(0, 60), "hchccc", "FrFrr."),
         ("recovering begins anew in between", Timing(0, 60), "hcbccc", "FrFrr."),
         ("unknown keeps what is firing", Timing(0, 0, 90), "h??h", "FFFF"),
+        ("unknown counts from its own beginning", Timing(0, 0, 60), "h?h?h?h", "FFFFFFF"),
         ("unknown for long ends", Timing(0, 0, 60), "h???", "FFF."),
         ("unknown keeps what is recovering", Timing(0, 60, 300), "hc??c", "Frrr."),
     ],

@@ -116,6 +116,12 @@ groups:
     assert [r.test for r in run_tests(rules, REGISTRY, ["Other"])] == ["wrong"]
 
 
+def test_an_entity_that_is_never_heard_is_known_from_the_start() -> None:
+    text = RULES.replace("expr: avg(ofu, 2m) < 15%", "silent_for: 2m").replace("for: 1m", "", 1)
+    assert lines("{name: a, series: {ofu: _x9}, fires_at: 2m}", text) == []
+    assert lines("{name: a, series: {ofu: 0.4x3 _x9}, fires_at: 3m}", text) == []
+
+
 def test_the_limit_of_a_rule_does_not_hide_what_its_test_expects() -> None:
     text = RULES.replace("for: 1m", "limit: 1")
     test = "{name: a, series: {gpu0-2.ofu: 0.1x3}, fires_at: {gpu0-2: 0s}}"
