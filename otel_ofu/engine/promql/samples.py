@@ -147,7 +147,7 @@ class Samples:
         """What a counter gained since the sample before, at each step that has a sample.
 
         PromQL's own `increase` guesses what happened between the samples and the ends of the
-        window, so it gives 1.1 where a counter went from 0 to 1.
+        window: it gives 1.02 in ten minutes where a counter went from 5 to 6.
         """
         step_s = self.settings.step_s
         now = f"last_over_time({selected}[{self._range(step_s)}])"
@@ -157,14 +157,13 @@ class Samples:
         return f"({now} - ({before} <= {now} or {before} * 0))"
 
     def _rate(self, node: Over, kind: EntityKind) -> str:
-        """What was gained from the first to the last sample, over the time between them."""
+        """What was gained after the first sample, over the time from the first to the last."""
         gained = self._gained(self._selector(node.metric, kind))
-        window = self._window(node, self._step)
-        times = f"({gained} * 0 + time())"
+        window, times = self._window(node, self._step), f"({gained} * 0 + time())"
+        # Within the subquery as well this is the first sample of the whole window.
         first_s = f"min_over_time({times}{self._window(node, self._step, ' @ end()')})"
-        of_first = f"({gained} and {times} == {first_s})"
-        total = f"(sum_over_time({gained}{window}) - sum_over_time({of_first}{window}))"
-        return f"{total} / (max_over_time({times}{window}) - {first_s} > 0)"
+        total = f"sum_over_time(({gained} and {first_s} < time()){window})"
+        return f"{total} / (max_over_time({times}{window}) - {first_s})"
 
     # ---- how it is written ----
 
