@@ -21,8 +21,6 @@ from otel_ofu.model import EntityKind
 
 KINDS: tuple[EntityKind, ...] = ("gpu", "job", "node")
 
-Answer = Mapping[Key, float] | float
-
 
 class Asked:
     """Asks at one instant. Entities of every answer get columns, until `close`."""
@@ -31,46 +29,50 @@ class Asked:
         self._queries = queries
         self._at_s = at_s
         self._answers: dict[tuple[EntityKind, str], Mapping[Key, float]] = {}
+        self._values: dict[tuple[EntityKind, str], Values] = {}
         self._columns: dict[EntityKind, dict[Key, int]] = {kind: {} for kind in KINDS}
         self._closed = False
+
+    def ask(self, kind: EntityKind, value: Value) -> None:
+        """Asks for a value that has the labels of a kind. Raises QueryError, NotInPromql."""
+        if isinstance(value, Vector):
+            self._answer(kind, checked_text(value))
 
     def close(self) -> None:
         """From now on the columns stay as they are; others in later answers are left out."""
         self._closed = True
 
-    def ask(self, kind: EntityKind, value: Value) -> Answer:
-        """A value that has the labels of a kind, for each entity; a constant for all of them.
+    def values(self, kind: EntityKind, value: Value) -> Values:
+        """One value a column, NaN where there is none; only after `close`.
 
-        Raises QueryError, NotInPromql.
+        What was not asked for before is asked for now. Raises QueryError, NotInPromql.
         """
         if not isinstance(value, Vector):
-            return math.nan if value is None else value
-        text = checked_text(value)
-        if (kind, text) not in self._answers:
-            samples = self._queries.query(text, self._at_s)
-            self._answers[kind, text] = {key_of(kind, labels): one for labels, one in samples}
-            self._admit(kind, self._answers[kind, text])
-        return self._answers[kind, text]
-
-    def columns(self, kind: EntityKind) -> int:
-        return len(self._columns[kind])
+            constant = math.nan if value is None else value
+            return algebra.spread(constant, len(self._columns[kind]))
+        place = kind, checked_text(value)
+        if place not in self._values:
+            self._values[place] = self._spread(kind, self._answer(*place))
+        return self._values[place]
 
     def roster(self, kind: EntityKind) -> Roster:
         return Roster([entity_of(kind, key) for key in self._columns[kind]])
 
-    def values(self, kind: EntityKind, answer: Answer) -> Values:
-        """One value a column, NaN where there is none."""
+    def _answer(self, kind: EntityKind, text: str) -> Mapping[Key, float]:
+        if (kind, text) not in self._answers:
+            samples = self._queries.query(text, self._at_s)
+            answer = {key_of(kind, labels): one for labels, one in samples}
+            self._answers[kind, text] = answer
+            if not self._closed:
+                columns = self._columns[kind]
+                for key in answer:
+                    columns.setdefault(key, len(columns))
+        return self._answers[kind, text]
+
+    def _spread(self, kind: EntityKind, answer: Mapping[Key, float]) -> Values:
         columns = self._columns[kind]
-        if not isinstance(answer, Mapping):
-            return algebra.spread(answer, len(columns))
         values = np.full(len(columns), np.nan, np.float32)
         known = [(columns[key], value) for key, value in answer.items() if key in columns]
         with np.errstate(over="ignore"):
             values[[column for column, _ in known]] = [value for _, value in known]
         return values
-
-    def _admit(self, kind: EntityKind, answer: Mapping[Key, float]) -> None:
-        columns = self._columns[kind]
-        if not self._closed:
-            for key in answer:
-                columns.setdefault(key, len(columns))

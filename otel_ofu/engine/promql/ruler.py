@@ -22,7 +22,7 @@ from otel_ofu.engine.promql.settings import ENTITY_LABELS, Settings
 from otel_ofu.engine.promql.templates import Scene
 from otel_ofu.engine.promql.vectors import duration
 from otel_ofu.engine.rulefile import Group, Rule, RuleSet, Silence
-from otel_ofu.engine.syntax import Number, Or, comparisons
+from otel_ofu.engine.syntax import And, Compare, Number
 
 Target = Literal["prometheus", "mimir", "prometheusrule", "vmrule"]
 TARGETS: tuple[Target, ...] = get_args(Target)
@@ -166,10 +166,9 @@ def _constants(rule: Rule) -> Mapping[str, float | str]:
     if isinstance(rule.condition, Silence):
         return {"value": rule.condition.after_s, "threshold": rule.condition.after_s}
     root = rule.condition.root
-    first = next(iter(comparisons(root)), None)
-    right = getattr(first, "right", None)
-    if isinstance(right, Number) and not isinstance(root, Or):
-        return {"threshold": right.value}
+    told = root.operands[0] if isinstance(root, And) else root  # whose left side is the value
+    if isinstance(told, Compare) and isinstance(told.right, Number):
+        return {"threshold": told.right.value}
     return {}
 
 

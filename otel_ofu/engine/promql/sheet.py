@@ -62,7 +62,7 @@ class Sheet:
         """Both sides of each comparison. Raises QueryError, NotInPromql."""
         for leaf in comparisons(self.question.expression.root):
             for side in sides(leaf):
-                self._values(side)
+                self.asked.ask(self.kind, self.compiler.for_all(self.compiler.value(side)))
 
     def judge(self) -> Judgement:
         """The verdicts; coverage is asked for where somebody will be told of it."""
@@ -87,8 +87,7 @@ class Sheet:
         return self._spread(self.compiler.value(node))
 
     def _spread(self, value: Value) -> Values:
-        answer = self.asked.ask(self.kind, self.compiler.for_all(value))
-        return self.asked.values(self.kind, answer)
+        return self.asked.values(self.kind, self.compiler.for_all(value))
 
     def _truths(self, node: Boolean) -> Truths:
         match node:

@@ -154,8 +154,8 @@ def _levels(random: np.random.Generator, ends: tuple[int, int], shape: tuple[int
     rows, columns = shape
     levels = random.integers(ends[0], ends[1] + 1, (rows // 60 + 1, columns))
     noise = random.integers(-(ends[1] - ends[0]) // 16, (ends[1] - ends[0]) // 16 + 1, shape)
-    found = np.clip(levels.repeat(60, axis=0)[:rows] + noise, *ends)
-    return found.astype(np.float64)
+    found: Series = np.clip(levels.repeat(60, axis=0)[:rows] + noise, *ends).astype(np.float64)
+    return found
 
 
 def _counter(random: np.random.Generator, shape: tuple[int, int]) -> Series:
