@@ -19,24 +19,28 @@ from otel_ofu.sources.demo.gpu import (
     REASONS,
     Boards,
 )
-from otel_ofu.sources.demo.job import FIELD, HEALTHY, Array, Step
+from otel_ofu.sources.demo.job import FIELD, HEALTHY, PHASE, Array, Step
 
 # How much of the time of a phase each counter counts, in the order of job.PHASES:
-# gemm, memory, link, wait, check, gap, input, copy. A collective holds 32 of 132 SMs, and spins
-# there while it waits. `gpu_util` samples: gaps of milliseconds escape it, those of seconds do not.
+# gemm, memory, link, wait, check, gap, input, copy; vector, double, half, ragged, lonely, blit,
+# staged. A collective holds 32 of 132 SMs, and spins there while it waits; a kernel of one block
+# holds one. `gpu_util` samples: gaps of milliseconds escape it, those of seconds do not.
 ACTIVITY = {
-    "tensor_active": (0.75, 0, 0, 0, 0, 0, 0, 0),
-    "tensor_imma_active": (0, 0, 0, 0, 0, 0, 0, 0),
-    "tensor_dfma_active": (0, 0, 0, 0, 0, 0, 0, 0),
-    "fp64_active": (0, 0, 0, 0, 0, 0, 0, 0),
-    "fp32_active": (0.05, 0.16, 0.02, 0, 0, 0, 0, 0),
-    "fp16_active": (0.01, 0.04, 0, 0, 0, 0, 0, 0),
-    "int_active": (0.08, 0.10, 0.03, 0.02, 0.01, 0, 0, 0),
-    "sm_active": (0.97, 0.94, 0.24, 0.24, 0.08, 0, 0, 0),
-    "sm_occupancy": (0.18, 0.55, 0.08, 0.08, 0.02, 0, 0, 0),
-    "gr_engine_active": (1, 1, 1, 1, 0.5, 0, 0, 0.02),
+    "tensor_active": (0.75, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.20, 0, 0, 0),
+    "tensor_imma_active": (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+    "tensor_dfma_active": (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+    "fp64_active": (0, 0, 0, 0, 0, 0, 0, 0, 0, 0.82, 0, 0, 0, 0, 0),
+    "fp32_active": (0.05, 0.16, 0.02, 0, 0, 0, 0, 0, 0.78, 0.02, 0.05, 0.06, 0, 0.01, 0.01),
+    "fp16_active": (0.01, 0.04, 0, 0, 0, 0, 0, 0, 0, 0, 0.72, 0.01, 0, 0, 0),
+    "int_active": (0.08, 0.10, 0.03, 0.02, 0.01, 0, 0, 0, 0.12, 0.10, 0.12, 0.10, 0, 0.02, 0.02),
+    "sm_active": (0.97, 0.94, 0.24, 0.24, 0.08, 0, 0, 0, 0.97, 0.97, 0.97, 0.90, 1 / 132, 0.1, 0.2),
+    "sm_occupancy": (
+        *(0.18, 0.55, 0.08, 0.08, 0.02, 0, 0, 0),
+        *(0.25, 0.25, 0.30, 0.14, 1 / 1056, 0.05, 0.06),
+    ),
+    "gr_engine_active": (1, 1, 1, 1, 0.5, 0, 0, 0.02, 1, 1, 1, 1, 1, 1, 1),
     "dram_active": tuple(PHASE_DRAM),
-    "gpu_util": (1, 1, 1, 1, 1, 1, 0, 0.02),
+    "gpu_util": (1, 1, 1, 1, 1, 1, 0, 0.02, 1, 1, 1, 1, 1, 1, 1),
 }
 TENSOR = np.array(ACTIVITY["tensor_active"])
 _ACTIVITY = np.array(list(ACTIVITY.values()))
@@ -48,9 +52,17 @@ LINK_BYTES_PER_S = 3.6e11  # NVLink 4, one direction, what collectives reach of 
 COPY_BYTES_PER_S = 2.0e10  # device to host
 BATCH_BYTES = 6.0e7  # host to device, one step
 COMMANDS_BYTES_PER_S = 2.0e7  # launches and completions while kernels run
-MEM_HELD_BYTES = 66.0e9
+STAGED_BYTES_PER_S = 2.2e10  # each way, through the memory of the host
+PCIE_MAX_GEN = 5
+PCIE_LANES = 16
+XIDS = (48, 74, 79, 94)
+XID_EVERY_S = 100.0
 
-_TIMED = ("sw_power_cap", "sw_thermal_slowdown", "hw_thermal_slowdown")
+_TIMED = (
+    *("sw_power_cap", "sw_thermal_slowdown", "hw_thermal_slowdown"),
+    "hw_power_brake_slowdown",
+)
+_WORKING = [row for name, row in PHASE.items() if name not in ("input", "copy")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +76,19 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Counters that only rise; arrays over GPUs. `held_s` is REASONS x GPUs."""
+    """Counters that only rise; arrays over GPUs.
+
+    `held_s` is REASONS x GPUs. `faults` x GPUs: XIDs, uncorrected errors, PCIe replays.
+    """
 
     energy_j: Array
     cycles: Array
     sm_cycles: Array
     tensor_cycles: Array
     held_s: Array
+    faults: Array
 
-    def plus(self, part: Slice) -> Totals:
+    def plus(self, part: Slice, demand: Array) -> Totals:
         """The totals after one more slice."""
         cycles = part.length_s * part.boards.clock_hz
         active = _ACTIVITY @ part.step.shares
@@ -82,12 +98,26 @@ class Totals:
             self.sm_cycles + cycles * active[_SM],
             self.tensor_cycles + cycles * active[_TENSOR],
             self.held_s + part.length_s * part.boards.reasons,
+            self.faults + part.length_s * _faults_per_s(demand),
         )
+
+
+def _faults_per_s(demand: Array) -> Array:
+    xid = demand[FIELD["xid"]]
+    rates: Array = np.stack(
+        [
+            *((xid == code) / XID_EVERY_S for code in XIDS),
+            demand[FIELD["ecc_per_s"]],
+            demand[FIELD["replays_per_s"]],
+        ]
+    )
+    return rates
 
 
 def zero_totals(gpus: int) -> Totals:
     zero = np.zeros(gpus)
-    return Totals(zero, zero, zero, zero, np.zeros((len(REASONS), gpus)))
+    held_s, faults = np.zeros((len(REASONS), gpus)), np.zeros((len(XIDS) + 2, gpus))
+    return Totals(zero, zero, zero, zero, held_s, faults)
 
 
 def window_values(parts: Sequence[Slice], demand: Array, totals: Totals) -> dict[str, Array]:
@@ -101,7 +131,7 @@ def window_values(parts: Sequence[Slice], demand: Array, totals: Totals) -> dict
     return (
         dict(zip(ACTIVITY, active, strict=True))
         | {"tensor_hmma_active": active[_TENSOR]}
-        | _traffic(weights, parts)
+        | _traffic(weights, parts, demand)
         | _board(last, power_w, demand)
         | _reasons(last)
         | _totals(totals)
@@ -113,17 +143,20 @@ def _mean(weights: Array, values: Sequence[Array]) -> Array:
     return mean
 
 
-def _traffic(weights: Array, parts: Sequence[Slice]) -> dict[str, Array]:
+def _traffic(weights: Array, parts: Sequence[Slice], demand: Array) -> dict[str, Array]:
     shares = _mean(weights, [p.step.shares for p in parts])
-    link = _mean(weights, [p.step.shares[2] + p.step.hidden for p in parts]) * LINK_BYTES_PER_S
-    busy = shares[:6].sum(axis=0)
+    link = _mean(weights, [p.step.shares[PHASE["link"]] + p.step.hidden for p in parts])
+    link = link * LINK_BYTES_PER_S * demand[FIELD["link_rate"]]
+    busy = shares[_WORKING].sum(axis=0)
     batches = _mean(weights, [(p.step.shares.sum(axis=0) > 0) / p.step.length_s for p in parts])
     commands = busy * COMMANDS_BYTES_PER_S
+    staged = shares[PHASE["staged"]] * STAGED_BYTES_PER_S
+    both = staged + (busy > 0) * demand[FIELD["offload_bytes_per_s"]]
     return {
         "nvlink_tx": link,
         "nvlink_rx": link,
-        "pcie_rx": batches * BATCH_BYTES + commands,
-        "pcie_tx": shares[7] * COPY_BYTES_PER_S + commands / 4,
+        "pcie_rx": batches * BATCH_BYTES + commands + both,
+        "pcie_tx": shares[PHASE["copy"]] * COPY_BYTES_PER_S + commands / 4 + both,
     }
 
 
@@ -138,9 +171,13 @@ def _board(last: Boards, power_w: Array, demand: Array) -> dict[str, Array]:
         "power_limit": demand[FIELD["power_limit_w"]],
         "temperature": np.round(last.temperature_c),
         "mem_temperature": np.round(last.temperature_c + heat_c),
-        "mem_used": one * MEM_HELD_BYTES,
+        "mem_used": demand[FIELD["mem_held_bytes"]],
         "mem_total": one * MEM_TOTAL_BYTES,
-        "process_count": one,
+        "process_count": demand[FIELD["processes"]],
+        "pcie_link_gen": demand[FIELD["pcie_gen"]],
+        "pcie_max_link_gen": one * PCIE_MAX_GEN,
+        "pcie_link_width": one * PCIE_LANES,
+        "pcie_max_link_width": one * PCIE_LANES,
     }
 
 
@@ -155,4 +192,8 @@ def _totals(totals: Totals) -> dict[str, Array]:
         "sm_cycles_active": np.floor(totals.sm_cycles),
         "mma_cycles_active": np.floor(totals.tensor_cycles),
         "hmma_cycles_active": np.floor(totals.tensor_cycles),
-    } | {f"throttle_time:{name}": totals.held_s[REASONS.index(name)] for name in _TIMED}
+        "ecc_uncorrected": np.floor(totals.faults[-2]),
+        "pcie_replays": np.floor(totals.faults[-1]),
+        **{f"xid:{code}": np.floor(totals.faults[n]) for n, code in enumerate(XIDS)},
+        **{f"throttle_time:{name}": totals.held_s[REASONS.index(name)] for name in _TIMED},
+    }

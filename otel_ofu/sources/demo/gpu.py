@@ -36,9 +36,13 @@ HW_SLOWDOWN_C = 92.0  # hardware halves the clock
 RELEASE_C = 6.0  # both let go this far below
 
 # SM power of a phase relative to matrix multiplication, in the order of job.PHASES.
-PHASE_POWER = np.array([1.0, 0.45, 0.12, 0.10, 0.04, 0.0, 0.0, 0.0])
+PHASE_POWER = np.array(
+    [1.0, 0.45, 0.12, 0.10, 0.04, 0.0, 0.0, 0.0, 0.75, 0.80, 0.70, 0.60, 0.01, 0.10, 0.10]
+)
 # Device memory traffic of a phase, relative to the peak bandwidth.
-PHASE_DRAM = np.array([0.34, 0.82, 0.12, 0.01, 0.01, 0.0, 0.0, 0.05])
+PHASE_DRAM = np.array(
+    [0.34, 0.82, 0.12, 0.01, 0.01, 0.0, 0.0, 0.05, 0.22, 0.20, 0.30, 0.25, 0.0, 0.78, 0.08]
+)
 
 REASONS = (
     "gpu_idle",
@@ -47,6 +51,7 @@ REASONS = (
     "hw_slowdown",
     "sw_thermal_slowdown",
     "hw_thermal_slowdown",
+    "hw_power_brake_slowdown",
 )
 
 
@@ -101,7 +106,8 @@ def _govern(boards: Boards, demand: Array, fixed_w: Array, sm_w: Array) -> tuple
     capped_hz = _clock_within(limit_w, fixed_w, sm_w)
     heat_w = (SLOWDOWN_C - 1 - INLET_C) / RESISTANCE_C_PER_W * demand[FIELD["cooling"]]
     cooled_hz = np.where(slow, _clock_within(heat_w, fixed_w, sm_w), MAX_SM_CLOCK_HZ)
-    braked_hz = np.where(hot, MAX_SM_CLOCK_HZ / 2, MAX_SM_CLOCK_HZ)
+    brake = demand[FIELD["brake"]] > 0
+    braked_hz = np.where(hot | brake, MAX_SM_CLOCK_HZ / 2, MAX_SM_CLOCK_HZ)
     allowed = np.minimum(np.minimum(capped_hz, cooled_hz), np.minimum(lock_hz, braked_hz))
     clock_hz = np.maximum(np.floor(allowed / CLOCK_STEP_HZ) * CLOCK_STEP_HZ, MIN_SM_CLOCK_HZ)
     binding = np.stack([capped_hz, lock_hz]) <= allowed
@@ -110,9 +116,10 @@ def _govern(boards: Boards, demand: Array, fixed_w: Array, sm_w: Array) -> tuple
             sm_w <= 0,
             binding[1] & (lock_hz < MAX_SM_CLOCK_HZ),
             binding[0] & (capped_hz < MAX_SM_CLOCK_HZ),
-            hot,
+            hot | brake,
             slow,
             hot,
+            brake,
         ]
     )
     return clock_hz, reasons.astype(np.float64)

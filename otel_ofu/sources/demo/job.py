@@ -31,10 +31,35 @@ FIELDS = (
     "power_limit_w",  # the enforced power limit
     "cooling",  # heat conductance relative to a healthy heat sink
     "miscount",  # FLOPs that the job believes in / FLOPs that it does
+    "vector_cycles",  # SM cycles of matrix multiplications on the FP32 pipe
+    "double_cycles",  # the same on the FP64 pipe
+    "half_cycles",  # the same on the FP16 vector pipe
+    "ragged_cycles",  # the same on tensor cores, in shapes that fill few tiles
+    "lonely_s",  # kernels of one block, which hold one SM
+    "blit_s",  # copies within device memory
+    "staged_s",  # collectives that go through the memory of the host
+    "link_rate",  # speed of NVLink relative to a healthy one
+    "brake",  # 1 while power supplies ask the GPU to slow down, else 0
+    "offload_bytes_per_s",  # steady traffic to and from the host, each way, behind computation
+    "mem_held_bytes",  # device memory in use
+    "mem_swing_bytes",  # standard deviation of that from window to window
+    "processes",  # compute processes on the GPU
+    "pcie_gen",  # generation that the PCIe link runs at
+    "replays_per_s",  # PCIe packets that are sent again
+    "ecc_per_s",  # uncorrected memory errors
+    "xid",  # code of an error that the driver reports every 100 s; 0: none
+    "cores",  # processor cores that the work of one rank keeps busy
+    "thread_s",  # work of a rank's main thread, while the GPU computes
+    "io_wait",  # share of waiting for a batch that is storage; the rest is processors
+    "cpu_quota",  # share of periods in which the container runs into its limit
 )
 FIELD = {name: row for row, name in enumerate(FIELDS)}
 
-PHASES = ("gemm", "memory", "link", "wait", "check", "gap", "input", "copy")
+PHASES = (
+    *("gemm", "memory", "link", "wait", "check", "gap", "input", "copy"),
+    *("vector", "double", "half", "ragged", "lonely", "blit", "staged"),
+)
+PHASE = {name: row for row, name in enumerate(PHASES)}
 
 # A 2 s step of a mid-size language model on H100 at about 1.5 GHz: two thirds matrix
 # multiplication, collectives of 1 s of which 80 % hide behind the backward pass.
@@ -52,6 +77,46 @@ HEALTHY = {
     "power_limit_w": 700.0,
     "cooling": 1.0,
     "miscount": 1.0,
+    "vector_cycles": 0.0,
+    "double_cycles": 0.0,
+    "half_cycles": 0.0,
+    "ragged_cycles": 0.0,
+    "lonely_s": 0.0,
+    "blit_s": 0.0,
+    "staged_s": 0.0,
+    "link_rate": 1.0,
+    "brake": 0.0,
+    "offload_bytes_per_s": 0.0,
+    "mem_held_bytes": 66.0e9,
+    "mem_swing_bytes": 0.0,
+    "processes": 1.0,
+    "pcie_gen": 5.0,
+    "replays_per_s": 0.0,
+    "ecc_per_s": 0.0,
+    "xid": 0.0,
+    "cores": 2.5,
+    "thread_s": 1.1,
+    "io_wait": 0.8,
+    "cpu_quota": 0.0,
+}
+
+# Fields of one step that are a time by themselves, or cycles, and the phase that they fill.
+_TIMED = {
+    "memory_s": "memory",
+    "check_s": "check",
+    "gap_s": "gap",
+    "input_s": "input",
+    "copy_s": "copy",
+    "lonely_s": "lonely",
+    "blit_s": "blit",
+    "staged_s": "staged",
+}
+_CLOCKED = {
+    "gemm_cycles": "gemm",
+    "vector_cycles": "vector",
+    "double_cycles": "double",
+    "half_cycles": "half",
+    "ragged_cycles": "ragged",
 }
 
 
@@ -83,26 +148,26 @@ def vary(demand: Array, draws: Array, noise: float) -> Array:
     batch, split = 1 + noise * draws[0], 1 + noise / 2 * draws[2:]
     varied[FIELD["gemm_cycles"]] *= np.maximum(batch * split, 0.1)
     varied[FIELD["comm_s"]] *= max(1 + 3 * noise * draws[1], 0.1)
+    varied[FIELD["mem_held_bytes"]] -= np.abs(draws[2:]) * varied[FIELD["mem_swing_bytes"]]
     return varied
 
 
 def step(demand: Array, clock_hz: Array) -> Step:
     """One step of all ranks at these clocks (> 0)."""
     running = demand[FIELD["running"]]
-    exposed = demand[FIELD["comm_s"]] * (1 - demand[FIELD["overlap"]])
+    comm_s = demand[FIELD["comm_s"]] / demand[FIELD["link_rate"]]
+    exposed = comm_s * (1 - demand[FIELD["overlap"]])
     spent = np.zeros((len(PHASES), clock_hz.size))
-    spent[0] = demand[FIELD["gemm_cycles"]] / clock_hz
-    spent[1] = demand[FIELD["memory_s"]]
-    spent[2] = exposed
-    spent[4] = demand[FIELD["check_s"]]
-    spent[5] = demand[FIELD["gap_s"]]
-    spent[6] = demand[FIELD["input_s"]]
-    spent[7] = demand[FIELD["copy_s"]]
+    for name, phase in _CLOCKED.items():
+        spent[PHASE[phase]] = demand[FIELD[name]] / clock_hz
+    for name, phase in _TIMED.items():
+        spent[PHASE[phase]] = demand[FIELD[name]]
+    spent[PHASE["link"]] = exposed
     spent *= running
     own = spent.sum(axis=0)
     length_s = float(own.max())
     if length_s <= 0:
         return Step(float("inf"), spent, np.zeros_like(clock_hz))
-    spent[3] = (length_s - own) * running
-    hidden = (demand[FIELD["comm_s"]] - exposed) * running / length_s
+    spent[PHASE["wait"]] = (length_s - own) * running
+    hidden = (comm_s - exposed) * running / length_s
     return Step(length_s, spent / length_s, hidden)

@@ -20,6 +20,7 @@ from otel_ofu.sources.demo.counters import (
     zero_totals,
 )
 from otel_ofu.sources.demo.gpu import Boards, advance, cold_boards
+from otel_ofu.sources.demo.host import host_values
 from otel_ofu.sources.demo.job import FIELD, Array, healthy_demand, step, vary
 from otel_ofu.sources.demo.scenario import Story
 
@@ -54,6 +55,7 @@ class Frame:
     step_s: float | None
     true_mfu: float
     miscount: float
+    host: dict[str, float]
 
 
 class Simulation:
@@ -90,7 +92,7 @@ class Simulation:
         demands = [self._story.demand(at_s) for at_s in starts]
         varied = {id(d): vary(d, draws, self._story.noise) for d in demands}
         parts = [self._slice(varied[id(d)], length_s) for d in demands]
-        return _frame(done + 1, parts, demands[-1], self._totals)
+        return _frame(done + 1, parts, varied[id(demands[-1])], self._totals)
 
     def _slice(self, demand: Array, length_s: float) -> Slice:
         # The governor reacts to the load that it sees; a second look settles load and clock.
@@ -98,7 +100,7 @@ class Simulation:
         taken = step(demand, boards.clock_hz)
         part = Slice(length_s, taken, boards)
         self._boards = boards
-        self._totals = self._totals.plus(part)
+        self._totals = self._totals.plus(part, demand)
         return part
 
 
@@ -113,6 +115,7 @@ def _frame(tick: int, parts: list[Slice], demand: Array, totals: Totals) -> Fram
         window_s / steps if steps else None,
         true_mfu,
         float(demand[FIELD["miscount"]].mean()),
+        host_values(parts, demand),
     )
 
 

@@ -7,7 +7,7 @@ would report about itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from otel_ofu.errors import ConfigError, Problem, SourceError
 from otel_ofu.model import Device, Reading, Window
@@ -86,6 +86,14 @@ class DemoSource:
             self._time_s(tick), frame.step_s, mfu, mfu * PEAK_FLOP_PER_S, frame.true_mfu
         )
         return [report]
+
+    def host_values(self, time_s: float) -> Mapping[str, float]:
+        """What the node itself shows in the last whole window, by registry key; gauges alone.
+
+        All nodes of a job are alike. Empty before the first window is complete.
+        """
+        tick = self._tick_at(time_s)
+        return self._frame(tick).host if tick >= 1 else {}
 
     def _tick_at(self, time_s: float) -> int:
         # A scheduler's instant may fall short of the grid by rounding alone.
