@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from otel_ofu.errors import ConfigError, Problem
+from otel_ofu.errors import ConfigError
 from otel_ofu.yamlfile import Steps, YamlFile, convert, parse_yaml, read_yaml
 
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -163,6 +163,26 @@ class Outbox(_Section, frozen=True, kw_only=True):
     max_age: Duration = Duration(86400)
 
 
+class PrometheusServer(_Section, frozen=True, kw_only=True):
+    url: str = ""
+    tenant: str = ""
+    bearer_token_file: str = ""
+    username: str = ""
+    password_file: str = ""
+    ca_file: str = ""
+    timeout: Duration = Duration(10)
+
+
+class RulesEngine(_Section, frozen=True, kw_only=True):
+    prometheus: PrometheusServer = PrometheusServer()
+
+
+class Rules(_Section, frozen=True, kw_only=True):
+    enabled: bool = True
+    paths: list[str] = []
+    engine: RulesEngine = RulesEngine()
+
+
 class Agent(_Section, frozen=True, kw_only=True):
     metrics_interval: Duration = Duration(60)
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -177,6 +197,7 @@ class Config(_Section, frozen=True, kw_only=True):
     receivers: Receivers = msgspec.field(default_factory=Receivers)
     exporters: Exporters = msgspec.field(default_factory=Exporters)
     outbox: Outbox = Outbox()
+    rules: Rules = Rules()
     agent: Agent = Agent()
 
 
@@ -244,11 +265,3 @@ def _exporter_mistakes(exporters: Exporters) -> list[tuple[Steps, str]]:
             (("exporters", "otlp_http", "endpoint"), "must begin with http:// or https://")
         )
     return found
-
-
-def problem_lines(error: ConfigError) -> str:
-    """All problems, each with its line and caret, for a terminal."""
-    return "\n".join(problem.with_caret() for problem in error.problems)
-
-
-__all__ = ["Config", "Problem", "config_from_text", "load_config", "problem_lines"]

@@ -49,6 +49,10 @@ class ConfigError(OtelOfuError):
         super().__init__("\n".join(str(p) for p in problems))
         self.problems = tuple(problems)
 
+    def with_carets(self) -> str:
+        """All problems, each with its line and caret, for a terminal."""
+        return "\n".join(problem.with_caret() for problem in self.problems)
+
 
 class SourceError(OtelOfuError):
     """A source did not answer this time: who, in whose words, what still works."""

@@ -43,8 +43,10 @@ class Scheduler:
         self._watch: threading.Thread | None = None
 
     def every(self, name: str, interval_s: float, tick: Tick) -> None:
-        """Registers a tick before `start`."""
+        """Registers a tick; one of that name after `start` gets another interval."""
         self._ticks[name] = (interval_s, tick)
+        if self._scheduler is not None:
+            self._add(name)
 
     def start(self) -> None:
         from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MAX_INSTANCES  # noqa: PLC0415

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from otel_ofu.config import Config, config_from_text, load_config, problem_lines
+from otel_ofu.config import Config, config_from_text, load_config
 from otel_ofu.errors import ConfigError
 from otel_ofu.resources import shipped
 from otel_ofu.yamlfile import read_yaml
@@ -115,6 +115,6 @@ def test_problems_are_shown_with_line_and_caret(tmp_path: Path) -> None:
     path.write_text("outbox: 7\n")
     with pytest.raises(ConfigError) as caught:
         load_config(path)
-    assert problem_lines(caught.value) == (
+    assert caught.value.with_carets() == (
         f"{path}:1:9: expected a mapping, got a whole number\n  outbox: 7\n          ^"
     )

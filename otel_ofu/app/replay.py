@@ -6,9 +6,10 @@ Enters: a source whose time is its own. Leaves: observations in the order of tha
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from otel_ofu.sampler import Answer, Meter, Sampler
+from otel_ofu.clock import VirtualClock
+from otel_ofu.sampler import Answer, Sampler
 from otel_ofu.sampler.round import Deriving, Emit
 from otel_ofu.sources import Source
 from otel_ofu.sources.recording import RecordingSource
@@ -56,14 +57,22 @@ def recorded_instants(source: RecordingSource) -> Iterator[float]:
 
 
 class Replay:
-    """Plays one source on its own time; `speed` is its seconds per real second, 0: no waiting."""
+    """Plays one source on its own time; `speed` is its seconds per real second, 0: no waiting.
+
+    `clock` is moved to every instant before it is read; `judge` is called after it.
+    """
 
     def __init__(
-        self, source: Source, deriver: Deriving, emit: Emit, meter: Meter | None = None
+        self,
+        source: Source,
+        deriver: Deriving,
+        emit: Emit,
+        clock: VirtualClock | None = None,
+        judge: Callable[[float], None] = lambda _now_s: None,
     ) -> None:
-        self._sampler = Sampler(
-            DirectReader(source), deriver, emit, budget_s=0.0, meter=meter or NoMeter()
-        )
+        self._clock = clock or VirtualClock()
+        self._judge = judge
+        self._sampler = Sampler(DirectReader(source), deriver, emit, budget_s=0.0, meter=NoMeter())
 
     def play(self, instants: Iterator[float], speed: float, stopped: threading.Event) -> None:
         """Until the instants end or `stopped` is set."""
@@ -73,5 +82,7 @@ class Replay:
                 return
             if stopped.is_set():
                 return
+            self._clock.set(max(now_s, self._clock.now_s()))
             self._sampler.tick(now_s)
+            self._judge(now_s)
             last_s = now_s

@@ -22,15 +22,18 @@ from otel_ofu.config import Config
 from otel_ofu.errors import ConfigError, Problem
 from otel_ofu.export.agent import AgentMetrics, agent_id
 from otel_ofu.export.environment import header_list
+from otel_ofu.export.event import Event
 from otel_ofu.export.file import FileExporter, FileOptions
+from otel_ofu.export.logs import encode_logs
 from otel_ofu.export.metrics import EncoderOptions, MetricEncoder
 from otel_ofu.export.otlp import transport_for
 from otel_ofu.export.prometheus import Page, PageOptions
 from otel_ofu.export.prometheus_server import PrometheusServer
+from otel_ofu.export.settings import Signal
 from otel_ofu.model import Attribute, Observation
 from otel_ofu.outbox.body import Body
 from otel_ofu.outbox.outcome import Transport
-from otel_ofu.outbox.parcel import Limits
+from otel_ofu.outbox.parcel import Limits, Priority
 from otel_ofu.outbox.queues import Outbox
 from otel_ofu.outbox.sender import Sender
 
@@ -74,8 +77,10 @@ class Telemetry:
     def __init__(self, ground: Ground, screens: Sequence[Screen], unseen: threading.Event) -> None:
         self._ground = ground
         self._unseen = unseen
+        self._writing = threading.Lock()
         self.targets = otlp_targets(ground.config, ground.environ)
         registry, common = load_registry(), common_attributes(ground)
+        self._common = common
         self.meter = AgentMetrics(registry, common, agent_id(ground.state_dir, ground.host))
         self._encoder = MetricEncoder(
             registry, common, EncoderOptions(ground.clock.now_s(), __version__)
@@ -100,14 +105,20 @@ class Telemetry:
         if self._parts.server:
             self._parts.server.start()
 
-    def export(self, observations: Sequence[Observation]) -> None:
-        """One round to everybody. Called from one thread."""
+    def export(self, observations: Sequence[Observation], more: Sequence[Observation] = ()) -> None:
+        """One round to everybody; `more` is for programs alone. Called from one thread."""
+        everything = [*observations, *more]
         if self._parts.page:
-            self._parts.page.update(observations)
+            self._parts.page.update(everything)
         if self._parts.senders or self._parts.file:
-            self._send(self._encoder.encode(observations))
+            self._send(self._encoder.encode(everything))
         for screen in tuple(self._parts.screens):
             self._show(screen, observations)
+
+    def tell(self, event: Event) -> None:
+        """One event, kept before it is sent, ahead of all metrics. Called from any thread."""
+        bodies = encode_logs([event], self._common, __version__)
+        self._send(bodies, "logs", Priority.EVENTS)
 
     def export_own(self) -> None:
         """The agent's own metrics."""
@@ -142,13 +153,19 @@ class Telemetry:
                 kept = "kept for the next start" if self._ground.state_dir else "lost"
                 log.warning("%s: %d requests not sent: %s", name, left, kept)
 
-    def _send(self, bodies: Sequence[Body]) -> None:
-        for name, queue in self._outbox.queues.items():
-            if name in self._parts.senders:
+    def _send(
+        self,
+        bodies: Sequence[Body],
+        signal: Signal = "metrics",
+        priority: Priority = Priority.METRICS,
+    ) -> None:
+        for target in self.targets:
+            if signal in target.signals:
                 for body in bodies:
-                    queue.put(body)
+                    self._outbox.queues[target.name].put(body, priority)
         if self._parts.file:
-            self._parts.file.export(bodies)
+            with self._writing:
+                self._parts.file.export(bodies)
 
     def _show(self, screen: Screen, observations: Sequence[Observation]) -> None:
         try:

@@ -16,10 +16,11 @@ from msgspec.structs import replace
 
 from otel_ofu.app.agent import stop_signals
 from otel_ofu.app.deriving import deriver
+from otel_ofu.app.pipeline import Pipeline
 from otel_ofu.app.replay import Replay, demo_instants
 from otel_ofu.app.telemetry import Ground, Telemetry
 from otel_ofu.cli import options
-from otel_ofu.clock import SystemClock
+from otel_ofu.clock import SystemClock, VirtualClock
 from otel_ofu.config import Config
 from otel_ofu.errors import ConfigError, Problem
 from otel_ofu.export.console import Lines, Table
@@ -32,12 +33,10 @@ HOST = "demo-node"
 MOST_GPUS = 10_000
 
 
-def add(verbs: options.Verbs) -> None:
-    parser = verbs.add_parser(
-        "demo",
-        help="a simulated node of 8 GPUs with scripted troubles",
-        description="Shows a simulated node under a training job. Its physics is modelled, and its "
-        "counters go through the same code as those of real GPUs.",
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Shows a simulated node under a training job. Its physics is modelled, and its "
+        "counters go through the same code as those of real GPUs."
     )
     options.add_config(parser)
     parser.add_argument("--scenario", metavar="NAME", help="what happens; --list tells the names")
@@ -125,25 +124,27 @@ def run_demo(config: Config, *, speed: float, limit_s: float | None) -> int:
 
 
 def _play(config: Config, speed: float, limit_s: float | None, stopped: threading.Event) -> None:
-    gpu, clock = config.receivers.gpu, SystemClock()
+    gpu, real = config.receivers.gpu, SystemClock()
     interval_s = float(gpu.interval)
-    start_s = math.floor(clock.now_s() / interval_s) * interval_s
+    start_s = math.floor(real.now_s() / interval_s) * interval_s
     source = _source(config, start_s)
     title = f"otel-ofu demo: simulated node, scenario {gpu.demo.scenario}, {speed:g} x real time"
     screens = options.screen(config.exporters.console.mode, title)
     if not any(isinstance(each, Table) for each in screens):
         print(title, flush=True)
-    ground = Ground(config, os.environ, clock, None, HOST)
+    ground = Ground(config, os.environ, real, None, HOST)
     telemetry = Telemetry(ground, [Story(source, screens), *screens], stopped)
+    clock = VirtualClock(start_s)
+    pipeline = Pipeline(ground, telemetry, options.words(screens), clock)
     telemetry.start()
     instants = demo_instants(start_s, interval_s)
     if limit_s is not None:
         instants = takewhile(lambda now_s: now_s <= start_s + limit_s + 1e-6, instants)
     try:
-        replay = Replay(source, deriver(gpu, HOST), telemetry.export, telemetry.meter)
+        replay = Replay(source, deriver(gpu, HOST), pipeline.take, clock, pipeline.judge)
         replay.play(instants, speed, stopped)
     finally:
-        telemetry.close(float(config.agent.shutdown_deadline))
+        pipeline.close(float(config.agent.shutdown_deadline))
 
 
 def _source(config: Config, start_s: float) -> DemoSource:

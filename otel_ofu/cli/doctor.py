@@ -15,12 +15,10 @@ from otel_ofu.cli import options
 from otel_ofu.clock import SystemClock
 
 
-def add(verbs: options.Verbs) -> None:
-    parser = verbs.add_parser(
-        "doctor",
-        help="what works on this machine, and what to do about the rest",
-        description="Looks at every source of counters, every GPU and every endpoint, changes "
-        "nothing, and ends with 1 if the agent could not run.",
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Looks at every source of counters, every GPU and every endpoint, changes "
+        "nothing, and ends with 1 if the agent could not run."
     )
     options.add_config(parser)
     parser.set_defaults(verb=run)

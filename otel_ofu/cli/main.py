@@ -8,19 +8,28 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 
 from otel_ofu import __version__
-from otel_ofu.cli import demo, doctor, record, replay, run_agent
-from otel_ofu.config import problem_lines
 from otel_ofu.errors import ConfigError, OtelOfuError, SourceUnavailable
 
-VERBS = (run_agent, demo, doctor, record, replay)
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 
+VERBS: Mapping[str, tuple[str, str]] = {
+    "run": ("run_agent", "read GPUs, derive OFU, send it, judge it"),
+    "demo": ("demo", "a simulated node of 8 GPUs with scripted troubles"),
+    "doctor": ("doctor", "what works on this machine, and what to do about the rest"),
+    "record": ("record", "write what the source says into a file"),
+    "replay": ("replay", "play a recording, or a CSV with a column map"),
+    "rules": ("rules", "check, test, try, export and explain rules"),
+    "mfu": ("mfu", "model FLOPs per token of a Hugging Face config.json"),
+}
+"""Verb -> its module in this folder, and what it does. Only the module that is used is imported."""
 
-def parser() -> argparse.ArgumentParser:
-    """All verbs with their help."""
+
+def parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser for these words: the verb that they name in full, the others by name."""
     top = argparse.ArgumentParser(
         prog="otel-ofu",
         description="Overall FLOP Utilization of GPUs, as OpenTelemetry metrics.",
@@ -28,23 +37,25 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"otel-ofu {__version__}")
     verbs = top.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for verb in VERBS:
-        verb.add(verbs)
+    wanted = next((word for word in words if not word.startswith("-")), "")
+    for verb, (module, text) in VERBS.items():
+        made = verbs.add_parser(verb, help=text)
+        if verb == wanted:
+            import_module(f"otel_ofu.cli.{module}").add(made)
     return top
 
 
 def run(words: Sequence[str]) -> int:
     """Runs one verb. Never raises for anything that a user or a machine did."""
-    arguments = parser().parse_args(words)
     try:
+        arguments = parser(words).parse_args(words)
         status: int = arguments.verb(arguments)
         sys.stdout.flush()
     except ConfigError as error:
-        return _say(problem_lines(error), MISUSED)
+        return _say(error.with_carets(), MISUSED)
     except SourceUnavailable as error:
-        return _say(
-            f"otel-ofu: {error}" + (f"\n  -> {error.remedy}" if error.remedy else ""), FAILED
-        )
+        remedy = f"\n  -> {error.remedy}" if error.remedy else ""
+        return _say(f"otel-ofu: {error}{remedy}", FAILED)
     except OtelOfuError as error:
         return _say(f"otel-ofu: {error}", FAILED)
     except KeyboardInterrupt:

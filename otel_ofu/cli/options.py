@@ -10,12 +10,14 @@ import logging
 import re
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
 from otel_ofu.config import Config, load_config, parse_duration
 from otel_ofu.errors import ConfigError, Problem
 from otel_ofu.export.console import Lines, Table
+
+log = logging.getLogger("otel_ofu")
 
 Verbs = Any  # argparse._SubParsersAction, which has no public name
 
@@ -67,6 +69,18 @@ def screen(
     from rich.console import Console  # noqa: PLC0415 - only a terminal needs it
 
     return [Table(Console(file=out), title=title)]
+
+
+def words(screens: Sequence[Lines | Table]) -> Callable[[str], None]:
+    """Where a sentence for people goes: the screens, or without any the log."""
+
+    def say(text: str) -> None:
+        for each in screens:
+            each.tell(text)
+        if not screens:
+            log.warning("%s", text)
+
+    return say
 
 
 def logging_to_stderr(level: str) -> None:

@@ -13,11 +13,12 @@ from pathlib import Path
 
 from otel_ofu import __version__
 from otel_ofu.app.agent import Agent, run_until, stop_signals
+from otel_ofu.app.pipeline import Pipeline
 from otel_ofu.app.sources import choose
 from otel_ofu.app.telemetry import Ground, Telemetry
 from otel_ofu.cli import options
 from otel_ofu.clock import SystemClock
-from otel_ofu.config import Config
+from otel_ofu.config import Config, Rules
 from otel_ofu.model import Reading
 from otel_ofu.sampler.reader import Factory
 from otel_ofu.sources import Source
@@ -44,12 +45,10 @@ class Recorded:
         self._source.close()
 
 
-def add(verbs: options.Verbs) -> None:
-    parser = verbs.add_parser(
-        "record",
-        help="write what the source says into a file",
-        description="Records raw readings (no environment, no process), for a bug report, a rule's "
-        "backtest or a demo. `otel-ofu replay FILE` plays it. A file ending in .gz is compressed.",
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Records raw readings (no environment, no process), for a bug report, a rule's "
+        "backtest or a demo. `otel-ofu replay FILE` plays it. A file ending in .gz is compressed."
     )
     options.add_config(parser)
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the file to write")
@@ -84,8 +83,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _run(config: Config, factory: Factory, limit_s: float | None, stopped: threading.Event) -> None:
     host = options.host_name()
-    quiet = Config(receivers=config.receivers)
+    quiet = Config(receivers=config.receivers, rules=Rules(enabled=False))
     ground = Ground(quiet, {}, SystemClock(), None, host)
     screens = options.screen(config.exporters.console.mode, "recording")
     telemetry = Telemetry(ground, screens, stopped)
-    run_until(stopped, Agent(quiet, "recorded", factory, telemetry, host), limit_s)
+    pipeline = Pipeline(ground, telemetry, options.words(screens))
+    run_until(stopped, Agent(quiet, "recorded", factory, pipeline, host), limit_s)

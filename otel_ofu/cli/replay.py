@@ -23,13 +23,11 @@ from otel_ofu.sources.recording import RecordingSource, read_column_map
 MEANS = ("ofu", "tensor_active", "clock_factor", "sm_active", "dram_active", "gpu_util")
 
 
-def add(verbs: options.Verbs) -> None:
-    parser = verbs.add_parser(
-        "replay",
-        help="play a recording, or a CSV with a column map",
-        description="Plays a recording through the same code as life and prints means per GPU. "
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Plays a recording through the same code as life and prints means per GPU. "
         "For the CSV of another program, --columns says what its columns mean "
-        "(config/columns/ has examples, docs/recording-format.md explains them).",
+        "(config/columns/ has examples, docs/recording-format.md explains them)."
     )
     parser.add_argument("file", metavar="FILE", help="a recording of `otel-ofu record`, or a CSV")
     parser.add_argument("--columns", metavar="MAP", help="column map (YAML) of a CSV")

@@ -15,6 +15,8 @@ from otel_ofu import __version__
 from otel_ofu.app.agent import Agent, run_until, stop_signals
 from otel_ofu.app.deriving import deriver
 from otel_ofu.app.exporters import listen, otlp_targets
+from otel_ofu.app.pipeline import Pipeline
+from otel_ofu.app.rules import rules_of
 from otel_ofu.app.sources import Chosen, choose
 from otel_ofu.app.state import state_dir
 from otel_ofu.app.telemetry import Ground, Telemetry
@@ -25,13 +27,11 @@ from otel_ofu.config import Config
 from otel_ofu.errors import SourceUnavailable
 
 
-def add(verbs: options.Verbs) -> None:
-    parser = verbs.add_parser(
-        "run",
-        help="read GPUs, derive OFU, send it",
-        description="Reads the GPUs of this machine, derives OFU, and sends it. Without a config "
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Reads the GPUs of this machine, derives OFU, and sends it. Without a config "
         "the source is found by itself (DCGM, NVML, or an exporter on localhost:9400) and "
-        "OTEL_EXPORTER_OTLP_ENDPOINT says where to send.",
+        "OTEL_EXPORTER_OTLP_ENDPOINT says where to send."
     )
     options.add_config(parser)
     parser.add_argument("--check", action="store_true", help="check the config and stop")
@@ -66,6 +66,7 @@ def _check(config: Config, path: str | None) -> int:
     """Everything that can be known without starting: files, addresses, SKUs."""
     otlp_targets(config, os.environ)
     deriver(config.receivers.gpu, "")
+    rules_of(config)
     if config.exporters.prometheus.listen:
         listen(config.exporters.prometheus)
     print(f"{path or 'the default configuration'}: good")
@@ -87,13 +88,15 @@ class _Run:
         config, host = self.config, options.host_name()
         targets = otlp_targets(config, os.environ)
         sends = bool(targets or config.exporters.file.path or config.exporters.prometheus.listen)
-        folder = state_dir(config.state_dir, os.environ) if targets else None
+        keeps = bool(targets) or config.rules.enabled
+        folder = state_dir(config.state_dir, os.environ) if keeps else None
         ground = Ground(config, os.environ, SystemClock(), folder, host)
         title = f"otel-ofu {__version__}: {self.chosen.words}"
         screens = options.screen(config.exporters.console.mode, title, sends=sends)
         telemetry = Telemetry(ground, screens, stopped)
         print(self._first_line(telemetry), file=sys.stderr, flush=True)
-        agent = Agent(config, self.chosen.name, self.chosen.factory, telemetry, host)
+        pipeline = Pipeline(ground, telemetry, options.words(screens))
+        agent = Agent(config, self.chosen.name, self.chosen.factory, pipeline, host)
         run_until(stopped, agent, self.limit_s)
 
     def _first_line(self, telemetry: Telemetry) -> str:

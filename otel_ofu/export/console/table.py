@@ -6,6 +6,7 @@ below it.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 MAX_ROWS = 64
+MAX_NOTES = 8
 _LOW_OFU = 0.15
 _GOOD_OFU = 0.35
 
@@ -29,7 +31,7 @@ class Table:
 
         self._title = title
         self._footer = footer
-        self._note = ""
+        self._notes: deque[str] = deque(maxlen=MAX_NOTES)
         self._began = False
         self._live: Any = Live(console=console, auto_refresh=False, vertical_overflow="visible")
         self._live.start()
@@ -41,8 +43,8 @@ class Table:
             self._live.update(self._drawn(gpus), refresh=True)
 
     def tell(self, text: str) -> None:
-        """Stands under the table until something else is told."""
-        self._note = text
+        """Stands under the table, with the few that were told before."""
+        self._notes.append(text)
 
     def close(self) -> None:
         """Leaves the last table on the screen."""
@@ -59,7 +61,7 @@ class Table:
         return Group(
             Text(f"{self._title}  {at}", style="bold"),
             _grid(drawn[:MAX_ROWS]),
-            *([Text(self._note)] if self._note else []),
+            *(Text(note) for note in tuple(self._notes)),
             *(Text(line, style="dim") for line in [*more, *below, self._footer]),
         )
 

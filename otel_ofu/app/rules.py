@@ -1,0 +1,173 @@
+"""The rules at work: recent history in, findings out, on a schedule and with hot reload.
+
+Enters: observations, instants. Leaves: changes of findings to `tell`, and `ofu.finding.active`.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from otel_ofu.catalog.registry import Registry, load_registry
+from otel_ofu.clock import Clock
+from otel_ofu.config import Config, PrometheusServer
+from otel_ofu.engine.change import Change
+from otel_ofu.engine.engine import Engine
+from otel_ofu.engine.judging import VerdictSource
+from otel_ofu.engine.memory import FindingMemory
+from otel_ofu.engine.needs import retention_for
+from otel_ofu.engine.numpy_engine import NumpyEngine
+from otel_ofu.engine.promql.ears import PromqlEars
+from otel_ofu.engine.promql.engine import PromqlEngine
+from otel_ofu.engine.promql.server import Server, ServerSettings
+from otel_ofu.engine.rulefile.load import load_rules
+from otel_ofu.engine.rulefile.rule import RuleSet
+from otel_ofu.engine.silence import Ears, StoreEars
+from otel_ofu.engine.watch import FileWatch
+from otel_ofu.errors import ConfigError, Problem
+from otel_ofu.export.agent import AgentMetrics
+from otel_ofu.model import Observation
+from otel_ofu.resources import shipped
+from otel_ofu.store import StateInUse, Store
+
+log = logging.getLogger(__name__)
+
+Tell = Callable[[Change], None]
+
+
+def rule_paths(config: Config) -> list[Path]:
+    """The rule files of the config; without any, those that come with the program."""
+    return [Path(path) for path in config.rules.paths] or [shipped("rules")]
+
+
+def rules_of(config: Config, registry: Registry | None = None) -> RuleSet:
+    """Raises ConfigError with all that is wrong in all files."""
+    return load_rules(rule_paths(config), registry or load_registry())
+
+
+def base_interval_s(rules: RuleSet) -> float:
+    """The interval that every group's is a multiple of, in whole seconds where there are such."""
+    intervals = [max(1, round(group.interval_s)) for group in rules.groups]
+    return float(math.gcd(*intervals)) if intervals else 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What the rules stand on."""
+
+    config: Config
+    clock: Clock
+    state_dir: Path | None
+    meter: AgentMetrics
+    tell: Tell
+
+
+class RulesAtWork:
+    """Writes observations into the history and judges. `tick` and `look` belong to one thread."""
+
+    def __init__(self, ground: Judged) -> None:
+        self._ground = ground
+        self._registry = load_registry()
+        rules = rules_of(ground.config, self._registry)
+        self._watch = FileWatch(rule_paths(ground.config))
+        self._step_s = float(ground.config.receivers.gpu.interval)
+        self.store = self._open_store(rules)
+        source, ears = self._source()
+        path = ground.state_dir / "findings.sqlite" if ground.state_dir else None
+        self._engine = Engine(
+            rules,
+            source,
+            ground.tell,
+            memory=FindingMemory(path),
+            ears=ears,
+            meter=ground.meter,
+            clock=ground.clock,
+        )
+
+    @property
+    def interval_s(self) -> float:
+        return base_interval_s(self._engine.rules)
+
+    @property
+    def rules(self) -> RuleSet:
+        return self._engine.rules
+
+    def write(self, observations: Sequence[Observation]) -> None:
+        """Takes what was measured; may be called from another thread than `tick`."""
+        self.store.write(observations)
+
+    def tick(self, now_s: float) -> None:
+        """Judges what is due at the scheduled instant."""
+        self._engine.tick(now_s)
+
+    def active(self, now_s: float) -> list[Observation]:
+        """`ofu.finding.active` of every entity with an open finding."""
+        return self._engine.observations(now_s)
+
+    def look(self) -> bool:
+        """Reloads when a rule file changed since the last look; whether it did."""
+        return self._watch.changed() and self.reload()
+
+    def reload(self) -> bool:
+        """All or nothing: a mistake leaves the old rules at work and is told with its places."""
+        try:
+            rules = rules_of(self._ground.config, self._registry)
+        except ConfigError as error:
+            words = f"rules not reloaded, the old ones stay:\n{error.with_carets()}"
+            log.error(words)  # noqa: TRY400 - no traceback for a user's mistake
+            self._ground.meter.reloaded(good=False)
+            return False
+        self.store.retain(retention_for(rules.expressions(), self._step_s))
+        self._engine.reload(rules)
+        self._ground.meter.reloaded(good=True)
+        log.info("rules reloaded: %d", len(rules))
+        return True
+
+    def close(self) -> None:
+        self._engine.close()
+        try:
+            self.store.close()
+        except OSError as error:
+            log.warning("history not saved: %s", error)
+
+    def _open_store(self, rules: RuleSet) -> Store:
+        folder = self._ground.state_dir / "store" if self._ground.state_dir else None
+        retention = retention_for(rules.expressions(), self._step_s)
+        clock = self._ground.clock
+        try:
+            return Store(
+                self._registry, retention, step_s=self._step_s, state_dir=folder, clock=clock
+            )
+        except StateInUse as error:
+            raise ConfigError([Problem("state_dir", 0, 0, str(error))]) from error
+
+    def _source(self) -> tuple[VerdictSource, Ears]:
+        server = self._ground.config.rules.engine.prometheus
+        if not server.url:
+            return NumpyEngine(self.store), StoreEars(self.store)
+        api = prometheus_api(server)
+        return (
+            PromqlEngine(api, self._registry, step_s=self._step_s),
+            PromqlEars(api, self._registry, clock=self._ground.clock),
+        )
+
+
+def prometheus_api(server: PrometheusServer) -> Server:
+    """The server that judges. Raises ConfigError for settings that cannot be."""
+    try:
+        return Server(
+            ServerSettings(
+                url=server.url,
+                timeout_s=float(server.timeout),
+                username=server.username,
+                password_file=server.password_file,
+                bearer_token_file=server.bearer_token_file,
+                tenant=server.tenant,
+                ca_file=server.ca_file,
+            )
+        )
+    except ValueError as error:
+        raise ConfigError([Problem("rules.engine.prometheus", 0, 0, str(error))]) from error

@@ -1,0 +1,147 @@
+"""Rules at work in the agent: findings become events; mistakes in files change nothing."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Sequence
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from otel_ofu.app.deriving import deriver
+from otel_ofu.app.pipeline import Pipeline
+from otel_ofu.app.replay import Replay, demo_instants
+from otel_ofu.app.rules import base_interval_s, rules_of
+from otel_ofu.app.telemetry import Ground, Telemetry
+from otel_ofu.clock import SystemClock, VirtualClock
+from otel_ofu.config import Config, config_from_text
+from otel_ofu.sources.demo import DemoSource
+
+RULE = """\
+groups:
+  - name: test
+    interval: 30s
+    rules:
+      - alert: Low
+        each: gpu
+        expr: avg(ofu, 2m) < 30%
+        for: 1m
+        labels: {severity: warning}
+        annotations: {summary: "{{ $labels.hw_id }}: OFU is {{ $value | percent }}"}
+"""
+
+
+class World:
+    """A pipeline over the demo on virtual time, writing OTLP JSON lines."""
+
+    def __init__(self, folder: Path, rules: str, state: Path | None = None) -> None:
+        self.folder = folder
+        self.rule_file = folder / "rules.yaml"
+        self.rule_file.write_text(rules)
+        self.config = config_from_text(
+            f"rules: {{paths: ['{self.rule_file}']}}\n"
+            f"exporters: {{file: {{path: '{folder}/out.jsonl'}}, console: {{mode: 'off'}}}}\n"
+        )
+        self.clock = VirtualClock()
+        self.words: list[str] = []
+        ground = Ground(self.config, {}, SystemClock(), state, "node-1")
+        telemetry = Telemetry(ground, [], threading.Event())
+        self.pipeline = Pipeline(ground, telemetry, self.words.append, self.clock)
+
+    def play(self, minutes: float, from_s: float = 0.0) -> None:
+        """The demo from `from_s` on, in which the flag appears after 3 minutes."""
+        source = DemoSource("debug-flag", start_s=0.0)
+        replay = Replay(
+            source,
+            deriver(self.config.receivers.gpu, ""),
+            self.pipeline.take,
+            self.clock,
+            self.pipeline.judge,
+        )
+        instants = takewhile(lambda now_s: now_s <= 60 * minutes, demo_instants(from_s, 10.0))
+        replay.play(instants, 0.0, threading.Event())
+
+    def close(self) -> list[dict[str, Any]]:
+        """The log records that left."""
+        self.pipeline.close(1.0)
+        lines = (self.folder / "out.jsonl").read_text().splitlines()
+        return [
+            record
+            for line in lines
+            for resource in json.loads(line).get("resourceLogs", [])
+            for record in resource["scopeLogs"][0]["logRecords"]
+        ]
+
+
+def names(records: Sequence[dict[str, Any]]) -> list[str]:
+    return [record["eventName"] for record in records]
+
+
+def test_a_finding_leaves_as_an_event_with_everything_essential_in_attributes(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, RULE)
+    world.play(10)
+    records = world.close()
+    assert names(records) == ["ofu.finding.opened"] * 8
+    attributes = {a["key"]: a["value"] for a in records[0]["attributes"]}
+    assert attributes["ofu.rule.id"]["stringValue"] == "Low"
+    assert attributes["ofu.finding.state"]["stringValue"] == "firing"
+    assert records[0]["severityNumber"] == 13
+    assert len(world.words) == 8
+    assert world.words[0].startswith("opened: GPU-dem00000")
+
+
+def test_an_open_finding_is_a_metric_of_its_gpu(tmp_path: Path) -> None:
+    world = World(tmp_path, RULE)
+    world.play(10)
+    world.close()
+    text = (tmp_path / "out.jsonl").read_text()
+    assert '"ofu.finding.active"' in text
+
+
+def test_a_changed_rule_file_is_read_again(tmp_path: Path) -> None:
+    world = World(tmp_path, RULE.replace("30%", "1%"))
+    rules = world.pipeline.rules
+    assert rules is not None
+    assert not rules.look()
+    world.rule_file.write_text(RULE + "\n")
+    assert rules.look()
+    world.play(10)
+    assert len(names(world.close())) == 8
+
+
+def test_a_bad_file_leaves_the_old_rules_at_work_and_is_told_with_its_places(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World(tmp_path, RULE)
+    rules = world.pipeline.rules
+    assert rules is not None
+    world.rule_file.write_text(RULE.replace("avg(ofu, 2m)", "avg(oofu, 2m)"))
+    assert not rules.look()
+    assert "rules not reloaded, the old ones stay:" in caplog.text
+    assert f"{world.rule_file}:7:" in caplog.text
+    assert [rule.name for rule in rules.rules if rule.name == "Low"] == ["Low"]
+    world.play(10)
+    assert len(names(world.close())) == 8
+
+
+def test_findings_survive_a_restart_without_being_told_twice(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.mkdir()
+    first = World(tmp_path, RULE, state)
+    first.play(10)
+    assert len(names(first.close())) == 8
+    (tmp_path / "out.jsonl").unlink()
+    second = World(tmp_path, RULE, state)
+    second.play(25, from_s=610.0)
+    assert "ofu.finding.opened" not in names(second.close())
+
+
+def test_the_shipped_rules_load_and_have_one_interval() -> None:
+    rules = rules_of(Config())
+    assert len(rules) >= 12
+    assert base_interval_s(rules) >= 10

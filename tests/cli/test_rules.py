@@ -1,0 +1,142 @@
+"""`otel-ofu rules …` as its users type it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import run
+
+GOOD = """\
+groups:
+  - name: mine
+    interval: 30s
+    rules:
+      - alert: Low
+        each: gpu
+        expr: avg(ofu, 2m) < 30%
+        for: 1m
+        labels: {severity: warning}
+        annotations: {summary: "{{ $labels.hw_id }}: {{ $value | percent }}"}
+        tests:
+          - {name: fires, series: {ofu: 0.1x30}, fires_at: 3m}
+          - {name: quiet, series: {ofu: 0.5x30}}
+"""
+
+
+@pytest.fixture
+def rules(tmp_path: Path) -> Path:
+    path = tmp_path / "r.yaml"
+    path.write_text(GOOD)
+    return path
+
+
+def test_the_shipped_rules_are_good_and_pass_their_tests(tmp_path: Path) -> None:
+    assert run(tmp_path, "rules", "check").stdout.endswith(" rules: good\n")
+    tested = run(tmp_path, "rules", "test")
+    assert tested.returncode == 0
+    assert tested.stdout.endswith(" passed, 0 failed\n")
+    assert "LowOfuWhileBusy" in run(tmp_path, "rules", "list").stdout
+
+
+def test_mistakes_are_told_with_line_column_and_caret(tmp_path: Path, rules: Path) -> None:
+    rules.write_text(GOOD.replace("avg(ofu, 2m)", "avg(oofu, 2)"))
+    done = run(tmp_path, "rules", "check", "r.yaml")
+    assert done.returncode == 2
+    assert done.stderr.startswith("r.yaml:7:")
+    assert "^" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_test_that_fails_says_when_it_fired(tmp_path: Path, rules: Path) -> None:
+    rules.write_text(GOOD.replace("fires_at: 3m", "fires_at: 5m"))
+    done = run(tmp_path, "rules", "test", "r.yaml")
+    assert done.returncode == 1
+    assert "Low: fires: expected to fire at 5m, fired at " in done.stdout
+    assert "1 passed, 1 failed" in done.stdout
+
+
+def test_a_file_without_tests_is_not_a_success(tmp_path: Path, rules: Path) -> None:
+    rules.write_text(GOOD[: GOOD.index("        tests:")])
+    done = run(tmp_path, "rules", "test", "r.yaml")
+    assert (done.returncode, done.stderr) == (1, "no tests in these files\n")
+
+
+def test_the_schema_is_json(tmp_path: Path) -> None:
+    shape = json.loads(run(tmp_path, "rules", "schema").stdout)
+    assert "groups" in shape["$defs"]["FileShape"]["properties"]
+
+
+@pytest.mark.parametrize("target", ["prometheus", "mimir", "prometheusrule", "vmrule"])
+def test_rules_are_exported(tmp_path: Path, rules: Path, target: str) -> None:
+    done = run(tmp_path, "rules", "export", "--to", target, "r.yaml")
+    assert done.returncode == 0
+    assert "alert: Low" in done.stdout
+
+
+def test_a_recording_is_tried_and_two_versions_are_compared(tmp_path: Path, rules: Path) -> None:
+    (tmp_path / "c.yaml").write_text(
+        "receivers: {gpu: {source: demo, interval: 200ms, demo: {scenario: idle}}}\n"
+    )
+    run(tmp_path, "record", "-o", "r.jsonl", "--for", "2s", "-c", "c.yaml")
+    quick = GOOD.replace("2m", "2s").replace("for: 1m", "for: 0s").replace("30s", "1s")
+    (tmp_path / "quick.yaml").write_text(quick.replace("< 30%", "< 90%"))
+    (tmp_path / "never.yaml").write_text(quick.replace("< 30%", "< 1%"))
+    once = run(tmp_path, "rules", "backtest", "r.jsonl", "--rules", "quick.yaml")
+    assert once.returncode == 0, once.stderr
+    assert "8 findings of 2 rules" in once.stdout
+    assert once.stdout.count("  Low ") == 8
+    both = run(
+        tmp_path,
+        *("rules", "backtest", "r.jsonl", "--rules", "never.yaml", "--diff", "quick.yaml"),
+    )
+    assert "8 differences" in both.stdout
+    explained = run(
+        tmp_path,
+        *("rules", "explain", "LowOfuWhileBusy", "--recording", "r.jsonl", "-c", "c.yaml"),
+    )
+    assert explained.returncode == 0, explained.stderr
+    assert "avg(ofu, " in explained.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "told"),
+    [
+        (["rules"], 2, "VERB"),
+        (["rules", "check", "nothing.yaml"], 2, "nothing.yaml"),
+        (["rules", "explain", "Nothing"], 2, "no rule 'Nothing'; there are: "),
+        (["rules", "explain", "LowOfuWhileBusy"], 1, "is the agent running here?"),
+        (["rules", "backtest", "nothing.jsonl"], 2, "nothing.jsonl"),
+        (["rules", "export", "--to", "grafana"], 2, "invalid choice: 'grafana'"),
+        (["mfu", "nothing.json"], 1, "nothing.json"),
+    ],
+)
+def test_wrong_words_are_told_clearly(
+    tmp_path: Path, words: list[str], status: int, told: str
+) -> None:
+    done = run(tmp_path, *words)
+    assert done.returncode == status
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_mfu_of_a_model_from_its_config(tmp_path: Path) -> None:
+    config = {
+        "model_type": "llama",
+        "hidden_size": 4096,
+        "intermediate_size": 14336,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "vocab_size": 128256,
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    done = run(
+        tmp_path,
+        *("mfu", "config.json", "--seq-len", "8192", "--json"),
+        *("--tokens-per-s-per-gpu", "8000", "--gpu", "NVIDIA H100 80GB HBM3"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "8030261248" in done.stdout.replace(".0", "")
