@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import sqlite3
+import threading
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -81,6 +82,7 @@ class Engine:
         self._meter = meter or NoMeter()
         self._clock = clock or SystemClock()
         self._delay_s = delay_s
+        self._lock = threading.Lock()
         self._rules = RuleSet()
         self._next: RuleSet | None = rules
         self._tracked: dict[str, Tracked] = {}
@@ -93,11 +95,13 @@ class Engine:
     @property
     def rules(self) -> RuleSet:
         """The rules that are judged; after `reload` the new ones."""
-        return self._next or self._rules
+        with self._lock:
+            return self._rules if self._next is None else self._next
 
     def reload(self, rules: RuleSet) -> None:
         """Other rules from the next round on. Findings of the same rule stay."""
-        self._next = rules
+        with self._lock:
+            self._next = rules
 
     def tick(self, now_s: float) -> None:
         """Judges the groups that are due at `now_s`, the scheduled instant in Unix seconds."""
@@ -109,7 +113,7 @@ class Engine:
         if not due:
             return
         changes = self._round(due, Instant(now_s - self._delay_s, now_s, self._listening_s))
-        self._active = tuple(c for tracked in self._tracked.values() for c in tracked.active())
+        self._look_around()
         for change in changes:
             self._emit(change)
         self._save([rule.name for group in due for rule in group.rules])
@@ -139,7 +143,8 @@ class Engine:
         self._memory.close()
 
     def _take_over(self, now_s: float) -> None:
-        rules, self._next = self._next, None
+        with self._lock:
+            rules, self._next = self._next, None
         if rules is None:
             return
         kept = self._kept or {t.row.identity: t.kept() for t in self._tracked.values()}
@@ -147,9 +152,14 @@ class Engine:
         ends = list(farewells(kept, rules, now_s))
         self._tracked = adopt(kept, rules)
         self._rules = rules
+        self._look_around()
         for change in ends:
             self._emit(change)
         self._behind = True
+        self._save([])
+
+    def _look_around(self) -> None:
+        self._active = tuple(c for tracked in self._tracked.values() for c in tracked.active())
 
     def _is_due(self, group: Group, now_s: float) -> bool:
         """Once for every multiple of the interval; after the clock was set back again."""

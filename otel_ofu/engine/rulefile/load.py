@@ -6,20 +6,21 @@ mistake of every file.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.engine.rulefile.compile import Background, RuleReader
 from otel_ofu.engine.rulefile.notes import Notes
-from otel_ofu.engine.rulefile.rule import Group, Place, RuleSet, Silence
+from otel_ofu.engine.rulefile.rule import Group, Place, Rule, RuleSet, Silence
 from otel_ofu.engine.rulefile.shape import FileOutline
 from otel_ofu.errors import ConfigError, Problem
 from otel_ofu.yamlfile import Steps, YamlFile, convert, parse_yaml, problem_at, read_yaml
 
 MIN_INTERVAL_S, MAX_INTERVAL_S = 1.0, 86_400.0
 MAX_RULES = 2_000
+MAX_PROBLEMS = 100
 SUFFIXES = (".yaml", ".yml")
 NO_RULES = ("causes.yaml", "flags.yaml")
 """Files of a rule folder that hold something else."""
@@ -35,6 +36,9 @@ groups:
         labels: {severity: warning}
         annotations:
           summary: "{{ $labels.hw_id }}: nothing heard for {{ $value | duration }}"
+        tests:
+          - {name: fires when the samples end, series: {ofu: 0.4x10 _x10}, fires_at: 6m30s}
+          - {name: quiet as long as they come, series: {ofu: 0.4x20}}
 """
 
 
@@ -122,10 +126,21 @@ def _groups(notes: Notes, background: Background) -> list[Group]:
             message = "an interval is a whole number of seconds, from 1s to 1d"
             notes.add((*steps, "interval"), message)
         reader = RuleReader(notes, background, interval_s)
-        read = [reader.read((*steps, "rules", r)) for r in range(len(group.rules))]
-        rules = tuple(rule for rule in read if rule is not None)
+        rules = tuple(_rules(reader, len(group.rules), (*steps, "rules")))
         groups.append(Group(group.name, interval_s, rules, notes.place((*steps, "name"))))
     return groups
+
+
+def _rules(reader: RuleReader, count: int, steps: Steps) -> Iterator[Rule]:
+    problems = reader.notes.problems
+    for index in range(count):
+        if len(problems) >= MAX_PROBLEMS:
+            message = "too many mistakes: from here on nothing was looked at"
+            reader.notes.add((*steps, index), message)
+            return
+        rule = reader.read((*steps, index))
+        if rule is not None:
+            yield rule
 
 
 def _duplicates(

@@ -236,6 +236,20 @@ def test_a_changed_condition_begins_anew_but_keeps_what_is_firing() -> None:
     ]
 
 
+def test_a_reload_with_no_rules_ends_everything(tmp_path: Path) -> None:
+    run = Run(rules(), Script("hhh"), tmp_path / "f.sqlite").live(1)
+    run.engine.reload(RuleSet())
+    assert len(run.engine.rules) == 0
+    run.live(1)
+    assert not run.engine.active()
+    run.rules = RuleSet()
+    run.restart().live(1)
+    assert [(told[0], told[4]) for told in run.told] == [
+        ("opened", ""),
+        ("resolved", "rule_removed"),
+    ]
+
+
 def test_a_changed_for_counts_at_once_for_what_is_pending() -> None:
     run = Run(rules("for: 10m"), Script("hhhhh")).live(3)
     run.engine.reload(rules("for: 1m"))

@@ -223,6 +223,19 @@ def attempt(text: str) -> RuleSet | ConfigError:
         return error
 
 
+def test_after_a_hundred_mistakes_the_rest_is_not_looked_at() -> None:
+    rules = "\n      - ".join(f"{{alert: A{i}, each: gpu, expr: ofu < }}" for i in range(3_000))
+    told = problems(one(rules))
+    assert len(told) == 101
+    assert told[-1].endswith("too many mistakes: from here on nothing was looked at")
+
+
+def test_more_rules_than_anyone_has_are_refused() -> None:
+    rules = "\n      - ".join(f"{{alert: A{i}, each: gpu, expr: ofu < 1}}" for i in range(2_001))
+    (told,) = problems(one(rules))
+    assert told.endswith("2,001 rules; at most 2,000 are allowed")
+
+
 # ---- quantities ----
 
 
