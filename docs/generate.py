@@ -11,6 +11,8 @@ from pathlib import Path
 
 from otel_ofu.catalog.registry import AttributeDef, Metric, Registry, load_registry
 from otel_ofu.catalog.vendors import load_vendors
+from otel_ofu.evidence import load_flags
+from otel_ofu.evidence.flags.rows import Flag
 from otel_ofu.resources import shipped
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -21,6 +23,14 @@ KINDS = {
     "histogram": "histogram",
 }
 
+SEVERITIES = {
+    "S4": "often twice the step time or worse",
+    "S3": "20 to 100 %",
+    "S2": "5 to 20 %",
+    "S1": "less, or good to know",
+    "S0": "not to be flagged, and why",
+}
+
 
 def pages() -> dict[Path, str]:
     registry = load_registry()
@@ -28,6 +38,7 @@ def pages() -> dict[Path, str]:
         ROOT / "docs" / "metrics.md": _page(_metrics(registry)),
         ROOT / "docs" / "config.md": _page(_config()),
         ROOT / "docs" / "exporters.md": _page(_exporters()),
+        ROOT / "docs" / "flags.md": _page(_flags()),
     }
 
 
@@ -42,7 +53,12 @@ def _metrics(registry: Registry) -> Iterator[str]:
     yield ""
     yield "*Key* is the short name that rules and recordings use. `DCGM` is the field id, `GPM`"
     yield "the NVML GPM metric id. All metrics are in development: a major version may rename them."
-    for entity, title in (("gpu", "GPU"), ("job", "Job"), ("agent", "The agent itself")):
+    for entity, title in (
+        ("gpu", "GPU"),
+        ("job", "Job"),
+        ("node", "Node"),
+        ("agent", "The agent itself"),
+    ):
         yield ""
         yield f"## {title}"
         yield from _metric_groups(registry, entity)
@@ -107,6 +123,36 @@ def _exporters() -> Iterator[str]:
     yield "|---|---|"
     for profile in load_vendors().profiles.values():
         yield f"| {profile.title} | {profile.ofu} |"
+
+
+def _flags() -> Iterator[str]:
+    yield "# Flags that slow jobs"
+    yield ""
+    yield "Generated from `rules/flags.yaml` by `make docs`; do not edit. How to read it,"
+    yield "and how to add to it: [evidence.md](evidence.md)."
+    flags = sorted(load_flags().flags, key=lambda flag: flag.severity, reverse=True)
+    for severity, title in SEVERITIES.items():
+        yield ""
+        yield f"## {severity}: {title}"
+        for flag in flags:
+            if flag.severity == severity:
+                yield from _flag(flag)
+
+
+def _flag(flag: Flag) -> Iterator[str]:
+    yield ""
+    seen = (look.names or look.programs or [" ".join(look.words)] for look in flag.look)
+    marks = ", ".join(f"`{mark}`" for mark in dict.fromkeys(m for marks in seen for m in marks))
+    yield f"**{flag.id}** ({marks}). {flag.mechanism}"
+    for title, text in (
+        ("When", flag.condition),
+        ("Measured", flag.measured),
+        ("Fine for", flag.legitimate),
+        ("Counters", flag.counters),
+    ):
+        if text:
+            yield f"*{title}*: {text}"
+    yield ", ".join(f"[{n}]({source})" for n, source in enumerate(flag.sources, 1))
 
 
 def main() -> None:

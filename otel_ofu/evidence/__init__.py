@@ -1,0 +1,27 @@
+"""What else is to be seen on a node: flags of the processes on its GPUs, and its own load.
+
+Enters: /proc, /sys, and which process holds which device. Leaves: flags and numbers that become
+metrics of GPUs and of the node, so that rules and causes can ask for them.
+"""
+
+from otel_ofu.evidence.flags import (
+    FlagBook,
+    FlagReport,
+    FlagScan,
+    FlagScanner,
+    FlagSettings,
+    FlagState,
+    load_flags,
+)
+from otel_ofu.evidence.host import HostReader
+
+__all__ = [
+    "FlagBook",
+    "FlagReport",
+    "FlagScan",
+    "FlagScanner",
+    "FlagSettings",
+    "FlagState",
+    "HostReader",
+    "load_flags",
+]

@@ -1,0 +1,166 @@
+"""All that one process shows: what flags are judged on.
+
+Enters: a process id. Leaves: `Evidence`; None in place of what could not be read. What cannot
+change while a process runs its program is read once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from otel_ofu.evidence.flags.book import FlagBook
+from otel_ofu.evidence.flags.lineage import Lineage
+from otel_ofu.evidence.flags.ncclconf import Conf, NcclConf
+from otel_ofu.evidence.flags.report import Troubles
+from otel_ofu.procfs import Denied, Gone, ProcFs, Stat
+
+MOST_BYTES_MAPS = 16 * 2**20
+MAPS_EVERY = 20
+"""Scans between two looks at the libraries of a process: the list is long, and changes early."""
+REMEDY = "run the agent as root or with CAP_SYS_PTRACE"
+
+_TRACER = re.compile(rb"^TracerPid:\s+(\d+)", re.MULTILINE)
+_CPUS = re.compile(rb"^Cpus_allowed_list:\s+([0-9,-]+)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """`environment` is None when it could not be read or was overwritten; `why` says which.
+
+    `inherited` is then what an ancestor has. `lineage`: command lines of the ancestors.
+    `libraries`: those of the listed ones that are mapped. `status`: fields as numbers.
+    """
+
+    stat: Stat
+    environment: Mapping[str, str] | None
+    why: str
+    inherited: Mapping[str, str]
+    arguments: Sequence[str]
+    lineage: Sequence[Sequence[str]]
+    conf: Conf
+    libraries: frozenset[str] | None
+    status: Mapping[str, str]
+    wiped: bool = False
+    """Whether the environment was overwritten."""
+
+
+class Witness:
+    """Looks at processes. Belongs to the thread that scans."""
+
+    def __init__(self, procfs: ProcFs, book: FlagBook, troubles: Troubles) -> None:
+        self._procfs = procfs
+        self._book = book
+        self._troubles = troubles
+        self._conf = NcclConf(procfs, book.conf_names)
+        self._known: dict[int, Evidence] = {}
+        self._looks: Counter[int] = Counter()
+
+    def look(self, pid: int, lineage: Lineage) -> Evidence | None:
+        """None when the process has ended. Raises Denied when nothing can be seen of it."""
+        try:
+            stat = self._procfs.stat(pid)
+            if stat.ended:
+                return None
+            known = self._known.get(pid)
+            if known is not None and known.environment is not None and _is_same(known.stat, stat):
+                seen = self._again(pid, known)
+            else:
+                seen = self._anew(pid, stat, lineage)
+            # One that took the id over in the meantime is another process.
+            if not _is_same(self._procfs.stat(pid), stat):
+                return None
+        except Gone:
+            return None
+        self._known[pid] = seen
+        return seen
+
+    def forget_others(self, pids: set[int]) -> None:
+        """Keeps what is known of these processes alone."""
+        for pid in [pid for pid in self._known if pid not in pids]:
+            del self._known[pid], self._looks[pid]
+
+    def _anew(self, pid: int, stat: Stat, lineage: Lineage) -> Evidence:
+        self._looks[pid] = 0
+        environment, why, wiped = self._environment(pid)
+        ancestors = lineage.ancestors(pid)
+        return Evidence(
+            stat=stat,
+            environment=environment,
+            why=why,
+            inherited={} if environment is not None else lineage.environment(pid, ancestors),
+            arguments=self._procfs.arguments(pid),
+            lineage=tuple(ancestor.arguments for ancestor in ancestors),
+            conf=self._conf.read(pid, environment),
+            libraries=self._libraries(pid),
+            status=self._status(pid),
+            wiped=wiped,
+        )
+
+    def _again(self, pid: int, known: Evidence) -> Evidence:
+        """Debuggers come and go, libraries are loaded late; the rest stays.
+
+        The very same value when nothing changed.
+        """
+        looks = self._looks[pid] = self._looks[pid] + 1
+        is_due = looks == 1 or looks % MAPS_EVERY == 0
+        libraries = self._libraries(pid) if is_due else known.libraries
+        status = self._status(pid)
+        if (libraries, status) == (known.libraries, known.status):
+            return known
+        return replace(known, libraries=libraries, status=status)
+
+    def _environment(self, pid: int) -> tuple[Mapping[str, str] | None, str, bool]:
+        try:
+            found = self._procfs.environment(pid, self._book.variables)
+        except Denied as error:
+            why = f"environment of processes on a GPU not readable ({error}); {REMEDY}"
+            self._troubles.note("environment_not_readable", why)
+            return None, why, False
+        if found.wiped:
+            why = (
+                "processes on a GPU have overwritten their environment (setproctitle); "
+                "SPT_NOENV=1 in the job keeps it"
+            )
+            self._troubles.note("environment_wiped", why)
+            return None, why, True
+        return found.values, "", False
+
+    def _libraries(self, pid: int) -> frozenset[str] | None:
+        try:
+            raw = self._procfs.read(f"{pid}/maps", MOST_BYTES_MAPS)
+        except Denied:
+            return None  # the same permission as for the environment, which is told
+        return frozenset(name for name in self._book.libraries if _is_mapped(raw, name.encode()))
+
+    def _status(self, pid: int) -> dict[str, str]:
+        raw = self._procfs.read(f"{pid}/status")
+        tracer, cpus = _TRACER.search(raw), _CPUS.search(raw)
+        found = {"TracerPid": tracer[1].decode()} if tracer else {}
+        return found | ({"Cpus_allowed_list": str(_count(cpus[1]))} if cpus else {})
+
+
+def _is_same(one: Stat, other: Stat) -> bool:
+    """Whether it is the same process, running the same program."""
+    return (one.start_ticks, one.env_start) == (other.start_ticks, other.env_start)
+
+
+def _is_mapped(maps: bytes, name: bytes) -> bool:
+    """Whether the last part of a mapped path holds the name."""
+    at = maps.find(name)
+    while at >= 0:
+        end = maps.find(b"\n", at)
+        end = len(maps) if end < 0 else end
+        line = maps[maps.rfind(b"\n", 0, at) + 1 : end]
+        if b"/" in line and name in line.rpartition(b"/")[2]:
+            return True
+        at = maps.find(name, end)
+    return False
+
+
+def _count(cpus: bytes) -> int:
+    """How many are in `0-3,8`."""
+    ranges = (part.partition(b"-") for part in cpus.split(b",") if part)
+    return sum(int(last or first) - int(first) + 1 for first, _, last in ranges if first)

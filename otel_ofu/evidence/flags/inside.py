@@ -1,0 +1,64 @@
+"""Opens a file as a process sees it: inside its root, whatever its links say.
+
+Enters: a root and an absolute path. Leaves: the bytes of a regular file, a bounded number.
+A link is followed from that root, never from ours; pipes and devices are not opened.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+from otel_ofu.procfs import read_descriptor
+
+MOST_STEPS = 256
+"""Parts of a path, those of the links in it included."""
+_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+_PART = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def read_inside(root: str, path: str, most_bytes: int) -> bytes | None:
+    """None where there is no such regular file. Raises OSError when it cannot be read."""
+    with ExitStack() as opened:
+        try:
+            found = _find(opened, root, path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        if not stat.S_ISREG(os.fstat(found).st_mode):
+            return None
+        # The link of our own descriptor leads to the very file that was looked at.
+        file = _opened(opened, f"/proc/self/fd/{found}", os.O_RDONLY | os.O_CLOEXEC)
+        return read_descriptor(file, most_bytes)
+
+
+def _find(opened: ExitStack, root: str, path: str) -> int:
+    """A descriptor of what lies at the path, not yet open for reading."""
+    trail = [_opened(opened, root, _FOLDER)]
+    parts = list(_parts(path))[::-1]
+    for _ in range(MOST_STEPS):
+        if not parts:
+            return trail[-1]
+        name = parts.pop()
+        if name == "..":
+            trail = trail[: max(1, len(trail) - 1)]
+            continue
+        found = _opened(opened, name, _PART, trail[-1])
+        if not stat.S_ISLNK(os.fstat(found).st_mode):
+            trail.append(found)
+            continue
+        target = os.readlink("", dir_fd=found)
+        trail = trail[:1] if target.startswith("/") else trail
+        parts += list(_parts(target))[::-1]
+    raise FileNotFoundError
+
+
+def _parts(path: str) -> Iterator[str]:
+    return (part for part in path.split("/") if part not in ("", "."))
+
+
+def _opened(opened: ExitStack, path: str, flags: int, folder: int | None = None) -> int:
+    descriptor = os.open(path, flags, dir_fd=folder)
+    opened.callback(os.close, descriptor)
+    return descriptor

@@ -1,0 +1,117 @@
+"""Flags of the processes on the GPUs, looked for rarely, asked for often.
+
+Enters: what to look for, who holds which device, the instant. Leaves: the last `FlagScan`, at once
+or after a bounded wait; never an exception.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from otel_ofu.clock import Clock, SystemClock
+from otel_ofu.evidence.flags.book import FlagBook
+from otel_ofu.evidence.flags.report import FlagReport, Troubles
+from otel_ofu.evidence.flags.scanning import Inputs, Scan
+from otel_ofu.evidence.flags.settings import FlagSettings
+from otel_ofu.evidence.flags.state import FlagScan, Holder
+from otel_ofu.procfs import ProcFs
+
+log = logging.getLogger(__name__)
+
+PROC = Path("/proc")
+STALE_AFTER = 4
+"""Intervals after which a scan that could not be repeated is not told any more."""
+_ROUNDING_S = 1e-3
+
+
+class FlagScanner:
+    """`scan` may be called at every tick, by one thread at a time.
+
+    A scan runs in a thread of its own: /proc of a process that hangs in the driver may not answer.
+    `processes`: which process holds which device. `architectures`: device UUID -> architecture
+    ("hopper"), for flags that depend on it. Both are called in the scanning thread.
+    """
+
+    def __init__(  # noqa: PLR0913 - each a seam of its own
+        self,
+        flags: FlagBook,
+        proc_root: Path = PROC,
+        clock: Clock | None = None,
+        *,
+        processes: Callable[[], Sequence[Holder]],
+        architectures: Callable[[], Mapping[str, str]] = dict,
+        settings: FlagSettings | None = None,
+    ) -> None:
+        self._settings = settings or FlagSettings()
+        self._clock = clock or SystemClock()
+        self._processes = processes
+        self._architectures = architectures
+        self._troubles = Troubles()
+        procfs = ProcFs(proc_root)
+        self._scan = Scan(flags, procfs, self._troubles, trust_pids=self._settings.trust_pids)
+        self._thread: threading.Thread | None = None
+        self._last = FlagScan()
+        self._begun_s: float | None = None
+
+    def scan(self, now_s: float) -> FlagScan:
+        """The flags as of the last scan; waits `budget_s` at the longest. `now_s`: Unix seconds.
+
+        A scan that is older than four intervals says nothing of any device.
+        """
+        if self._is_due(now_s):
+            self._begin(now_s)
+        report = self._last.report
+        at_s = report.scanned_at_s
+        if at_s is not None and now_s - at_s > STALE_AFTER * self._settings.interval_s:
+            return FlagScan(report=report)
+        return self._last
+
+    def report(self) -> FlagReport:
+        """How the last scan went, for doctor and the agent's own metrics."""
+        return self._last.report
+
+    def _is_due(self, now_s: float) -> bool:
+        if self._thread is not None and self._thread.is_alive():
+            return False
+        begun_s = self._begun_s
+        if begun_s is None or now_s < begun_s:  # the clock was set back
+            return True
+        return now_s - begun_s >= self._settings.interval_s - _ROUNDING_S
+
+    def _begin(self, now_s: float) -> None:
+        self._begun_s = now_s
+        self._thread = threading.Thread(
+            target=self._run, args=(now_s,), name="otel-ofu-flags", daemon=True
+        )
+        self._thread.start()
+        self._thread.join(self._settings.budget_s)
+
+    def _run(self, now_s: float) -> None:
+        started_s = self._clock.monotonic_s()
+        self._troubles.begin()
+        try:
+            scan = self._scan.run(Inputs(now_s, self._processes(), self._architectures()))
+        except Exception as error:  # noqa: BLE001 - bindings of the driver raise what they like
+            # Its words and its trace may hold a value of an environment: only its kind is told.
+            words = f"a scan failed: {type(error).__name__} in {_place(error)}"
+            self._troubles.note("scan_failed", words)
+            troubles = self._troubles
+            report = FlagReport(now_s, problems=troubles.problems(), counts=troubles.counts())
+            scan = FlagScan(report=report)
+        seconds = self._clock.monotonic_s() - started_s
+        self._last = replace(scan, report=replace(scan.report, seconds=seconds))
+
+
+def _place(error: Exception) -> str:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return (
+        "?"
+        if trace is None
+        else f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
+    )

@@ -1,0 +1,116 @@
+"""The node as an entity with metrics.
+
+Enters: /proc, /sys, the instant. Leaves: one `Observation`; what cannot be read is a gap in it,
+never an exception.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
+
+from otel_ofu.catalog.registry import load_registry
+from otel_ofu.clock import Clock, SystemClock
+from otel_ofu.evidence.host.containers import Containers
+from otel_ofu.evidence.host.cpu import Cpu, Pressure, RunQueue
+from otel_ofu.evidence.host.disks import Disks
+from otel_ofu.evidence.host.infiniband import InfiniBand
+from otel_ofu.evidence.host.memory import Memory
+from otel_ofu.evidence.host.network import Network
+from otel_ofu.evidence.host.part import Part, Values
+from otel_ofu.evidence.host.ranks import Ranks
+from otel_ofu.model import Attribute, Entity, Gap, GapReason, Observation, Window
+from otel_ofu.procfs import Denied, Gone, ProcFs
+
+log = logging.getLogger(__name__)
+
+PROC = Path("/proc")
+SYS = Path("/sys")
+NODE = "host.name"
+MOST_TOLD = 64
+
+
+class HostReader:
+    """Rates need two reads: the first gives gaps for them. One thread at a time.
+
+    `host`: the name that the GPUs of this node carry as host.name. `pids`: the processes that hold
+    a GPU, as they are known; asked at each read.
+    """
+
+    def __init__(
+        self,
+        proc_root: Path = PROC,
+        sys_root: Path = SYS,
+        clock: Clock | None = None,
+        *,
+        host: str,
+        pids: Callable[[], Collection[int]] = tuple,
+    ) -> None:
+        attributes: dict[str, Attribute] = {NODE: host}
+        self._entity = Entity("node", host, attributes)
+        self._clock = clock or SystemClock()
+        self._registry = load_registry()
+        self._parts = _parts(ProcFs(proc_root), sys_root, pids)
+        self._first_s: float | None = None
+        self._last_s: float | None = None
+        self._told: set[str] = set()
+
+    def read(self, now_s: float) -> Observation:
+        """The load since the last read. `now_s`: the instant in Unix seconds."""
+        values: dict[str, float] = {}
+        gaps: dict[str, Gap] = {}
+        for part in self._parts:
+            for key, found in self._read(part):
+                if isinstance(found, Gap):
+                    gaps[key] = found
+                else:
+                    values[key] = found
+        self._first_s = now_s if self._first_s is None else self._first_s
+        start_s = now_s if self._last_s is None or self._last_s > now_s else self._last_s
+        self._last_s = now_s
+        starts_s = dict.fromkeys(filter(self._is_counter, values), self._first_s)
+        return Observation(self._entity, Window(start_s, now_s), values, gaps, starts_s)
+
+    def _read(self, part: Part) -> Iterator[tuple[str, float | Gap]]:
+        found = self._asked(part)
+        for key in part.keys:
+            value = found.get(key, Gap(GapReason.NOT_SUPPORTED, "the kernel does not tell it"))
+            yield (
+                key,
+                value if isinstance(value, Gap) else self._registry.check(key, value) or value,
+            )
+
+    def _asked(self, part: Part) -> Values:
+        try:
+            return part.read(self._clock.monotonic_s())
+        except Gone as error:
+            gap = Gap(GapReason.NOT_SUPPORTED, str(error))
+        except Denied as error:
+            gap = Gap(GapReason.NOT_PERMITTED, str(error))
+        except Exception as error:  # noqa: BLE001 - whatever stands in a file, the rest goes on
+            gap = Gap(GapReason.FAILED, f"{type(error).__name__}: {error}")
+            self._tell(f"{type(part).__name__}: {gap.detail}")
+        return dict.fromkeys(part.keys, gap)
+
+    def _tell(self, words: str) -> None:
+        if words not in self._told and len(self._told) < MOST_TOLD:
+            self._told.add(words)
+            log.warning("load of the node: %s", words)
+
+    def _is_counter(self, key: str) -> bool:
+        return self._registry.metric(key).kind == "counter"
+
+
+def _parts(procfs: ProcFs, sys_root: Path, pids: Callable[[], Collection[int]]) -> Sequence[Part]:
+    return (
+        Cpu(procfs),
+        RunQueue(procfs),
+        Pressure(procfs),
+        Memory(procfs),
+        Disks(procfs, sys_root),
+        Network(procfs, sys_root, pids),
+        InfiniBand(sys_root),
+        Ranks(procfs, pids),
+        Containers(procfs, sys_root, pids),
+    )

@@ -1,0 +1,162 @@
+"""/proc as values: who a process is, how it was started, the few variables that were asked for.
+
+Enters: a process id. Leaves: `Stat`, `Environment`, arguments; `Gone` when the process ended in the
+meantime, `Denied` when this user may not look. No value of an environment or of a command line
+stands in an error. Source: proc(5).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+MOST_BYTES = 4 * 2**20
+LONGEST_VALUE = 8192
+MOST_ARGUMENTS = 4096
+INITIAL_NAMESPACE = "pid:[4026531836]"
+"""Source: PROC_PID_INIT_INO, include/linux/proc_ns.h."""
+
+_ASSIGNMENT = re.compile(rb"[A-Za-z_][^=\0]*=")
+_HIDDEN = re.compile(
+    rb"^\S+ \S+ proc \S*hidepid=(?:[124]|noaccess|invisible|ptraceable)", re.MULTILINE
+)
+_PARENT, _USER_TICKS, _SYSTEM_TICKS, _START_TICKS, _ENV_START = 1, 11, 12, 19, 47
+
+
+class Gone(Exception):  # noqa: N818 - a state, not a fault
+    """There is no such process or file any more."""
+
+
+class Denied(Exception):  # noqa: N818 - a state, not a fault
+    """The file cannot be read; the words are the system's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """`start_ticks` since boot; with the process id it names a process for good.
+
+    `cpu_ticks`: user and system time of all its threads. `env_start`: where its environment lies;
+    another place after each exec, 0 for whoever may not trace the process.
+    """
+
+    state: str
+    parent: int
+    start_ticks: int
+    cpu_ticks: int
+    env_start: int
+
+    @property
+    def ended(self) -> bool:
+        return self.state in ("Z", "X", "x")
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """The variables that were asked for, as they were at exec; empty ones too.
+
+    `wiped`: the block was overwritten (setproctitle) or is empty, and says nothing of the rest.
+    """
+
+    values: Mapping[str, str]
+    wiped: bool = False
+
+
+class ProcFs:
+    """Reads below `root`."""
+
+    def __init__(self, root: Path = Path("/proc")) -> None:
+        self.root = str(root)
+
+    def stat(self, pid: int, thread: int = 0) -> Stat:
+        """Of a process, or of one of its threads."""
+        path = f"{pid}/task/{thread}/stat" if thread else f"{pid}/stat"
+        # The name of the program may hold spaces and brackets.
+        fields = self.read(path).rpartition(b")")[2].split()
+        try:
+            return Stat(
+                fields[0].decode(),
+                int(fields[_PARENT]),
+                int(fields[_START_TICKS]),
+                int(fields[_USER_TICKS]) + int(fields[_SYSTEM_TICKS]),
+                int(fields[_ENV_START]) if len(fields) > _ENV_START else 0,
+            )
+        except (IndexError, ValueError) as error:
+            raise Denied("not as the kernel writes it") from error
+
+    def environment(self, pid: int, names: Collection[str]) -> Environment:
+        """Only `names` leave this function: the rest of the block may hold secrets."""
+        raw = self.read(f"{pid}/environ")
+        wanted = {os.fsencode(name): name for name in names}
+        found: dict[str, str] = {}
+        for entry in raw.split(b"\0"):
+            key, assigned, value = entry.partition(b"=")
+            name = wanted.get(key)
+            if name and assigned and name not in found:
+                found[name] = value[:LONGEST_VALUE].decode("utf-8", "replace")
+        # An untouched block ends with one NUL; what overwrites it fills up with more.
+        wiped = raw.endswith(b"\0\0") or not _ASSIGNMENT.search(raw)
+        return Environment(found, wiped)
+
+    def arguments(self, pid: int) -> tuple[str, ...]:
+        """The command line, its first `MOST_ARGUMENTS`; it may hold secrets."""
+        raw = self.read(f"{pid}/cmdline").rstrip(b"\0")
+        parts = raw.split(b"\0", MOST_ARGUMENTS)[:MOST_ARGUMENTS] if raw else []
+        return tuple(part[:LONGEST_VALUE].decode("utf-8", "replace") for part in parts)
+
+    def uptime_s(self) -> float | None:
+        """Seconds since boot, to 10 ms."""
+        try:
+            return float(self.read("uptime").split()[0])
+        except (Gone, Denied, IndexError, ValueError):
+            return None
+
+    def hides_processes(self) -> bool:
+        """Whether /proc is mounted so that processes of others cannot be seen."""
+        try:
+            return bool(_HIDDEN.search(self.read("self/mounts")))
+        except (Gone, Denied):
+            return False
+
+    def is_hosts(self) -> bool:
+        """Whether ids here are those that the driver tells: that of the first PID namespace."""
+        try:
+            if str(Path(self.root, "self/ns/pid").readlink()) == INITIAL_NAMESPACE:
+                return True
+        except OSError:
+            pass  # told by the next question
+        try:
+            return self.read("2/comm").strip() == b"kthreadd"
+        except (Gone, Denied):
+            return False
+
+    def read(self, path: str, most_bytes: int = MOST_BYTES) -> bytes:
+        """A file below the root, cut at `most_bytes`."""
+        return read_file(f"{self.root}/{path}", most_bytes)
+
+
+def read_file(path: str, most_bytes: int = MOST_BYTES) -> bytes:
+    """A file of /proc or /sys. Raises Gone or Denied."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return read_descriptor(descriptor, most_bytes)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ESRCH, errno.ENOTDIR):
+            raise Gone(path) from error
+        raise Denied(error.strerror or "not readable") from error
+
+
+def read_descriptor(descriptor: int, most_bytes: int) -> bytes:
+    """All of it up to `most_bytes`: files of /proc tell no size and come in pieces."""
+    parts: list[bytes] = []
+    left = most_bytes
+    while left > 0 and (part := os.read(descriptor, min(left, 65536))):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)

@@ -1,0 +1,45 @@
+"""A `FlagScanner` over a tree, with what it is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from otel_ofu.clock import VirtualClock
+from otel_ofu.evidence import FlagBook, FlagScan, FlagScanner, FlagSettings, load_flags
+from otel_ofu.evidence.flags.state import DeviceFlags
+from tests.evidence.tree import Holder, Tree, gpu
+
+BOOK = load_flags()
+NOW_S = 1_800_000_000.0
+
+
+@dataclass
+class Rig:
+    tree: Tree
+    book: FlagBook = BOOK
+    holders: list[Holder] = field(default_factory=lambda: [Holder(gpu(0), 7)])
+    architectures: dict[str, str] = field(default_factory=dict)
+    now_s: float = NOW_S - 30.0
+
+    def __post_init__(self) -> None:
+        self.scanner = FlagScanner(
+            self.book,
+            self.tree.proc,
+            VirtualClock(),
+            processes=lambda: tuple(self.holders),
+            architectures=lambda: dict(self.architectures),
+            settings=FlagSettings(budget_s=30.0),
+        )
+
+    def scan(self) -> FlagScan:
+        """A fresh scan."""
+        self.now_s += 30.0
+        return self.scanner.scan(self.now_s)
+
+    def seen(self) -> dict[str, str]:
+        """Flag -> what is told of it, of a fresh scan."""
+        return {state.name: state.value for state in self.scan().states}
+
+    def device(self, number: int = 0) -> DeviceFlags:
+        """What a fresh scan says of one device."""
+        return self.scan().devices[gpu(number)]

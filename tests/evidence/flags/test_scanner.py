@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from otel_ofu.clock import VirtualClock
+from otel_ofu.evidence import FlagScanner, FlagSettings
+from tests.evidence.flags.rig import BOOK, NOW_S, Rig
+from tests.evidence.tree import Holder, Tree, gpu
+
+DETAIL = {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}
+
+
+def test_between_two_intervals_the_last_scan_is_told(tree: Tree) -> None:
+    tree.process(7, DETAIL)
+    rig = Rig(tree)
+    first = rig.scanner.scan(NOW_S)
+    tree.process(7, {}, env_start=1)
+    assert rig.scanner.scan(NOW_S + 29.9) is first
+    assert rig.scanner.scan(NOW_S + 30.0).states == ()
+
+
+def test_a_clock_that_was_set_back_does_not_stop_it(tree: Tree) -> None:
+    tree.process(7, {})
+    rig = Rig(tree)
+    rig.scanner.scan(NOW_S)
+    assert rig.scanner.scan(NOW_S - 1000).report.scanned_at_s == NOW_S - 1000
+
+
+class Hanging:
+    """A driver that does not answer until it is let go."""
+
+    def __init__(self) -> None:
+        self.go = threading.Event()
+        self.calls = 0
+
+    def processes(self) -> list[Holder]:
+        self.calls += 1
+        if self.calls == 2:
+            self.go.wait(30)
+        return [Holder(gpu(0), 7)]
+
+
+def test_a_scan_that_hangs_keeps_nobody_and_its_last_answer_ends(tree: Tree) -> None:
+    tree.process(7, DETAIL)
+    driver = Hanging()
+    scanner = FlagScanner(
+        BOOK,
+        tree.proc,
+        VirtualClock(),
+        processes=driver.processes,
+        settings=FlagSettings(budget_s=0.0),
+    )
+    scanner.scan(NOW_S)
+    wait_for(scanner)
+    try:
+        for tick in range(1, 4):
+            assert len(scanner.scan(NOW_S + 40 * tick).states) == 1
+        gone = scanner.scan(NOW_S + 121)
+        assert (gone.states, dict(gone.devices)) == ((), {})
+        assert driver.calls == 2  # no second thread waits behind the first
+    finally:
+        driver.go.set()
+        wait_for(scanner)
+
+
+def wait_for(scanner: FlagScanner) -> None:
+    thread = scanner._thread
+    assert thread is not None
+    thread.join(30)
+    assert not thread.is_alive()
+
+
+def test_a_scan_after_one_that_failed_works_again(tree: Tree) -> None:
+    tree.process(7, DETAIL)
+    answers = [Holder(gpu(0), 7)]
+    broken = True
+
+    def processes() -> list[Holder]:
+        if broken:
+            raise RuntimeError
+        return answers
+
+    scanner = FlagScanner(
+        BOOK,
+        tree.proc,
+        VirtualClock(),
+        processes=processes,
+        settings=FlagSettings(budget_s=30.0),
+    )
+    failed = scanner.scan(NOW_S)
+    assert failed.report.problems[0].startswith("flag evidence unavailable: a scan failed")
+    assert failed.report.counts == {"scan_failed": 1}
+    broken = False
+    assert len(scanner.scan(NOW_S + 30).states) == 1
+    assert scanner.report().problems == ()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"), [({"interval_s": 0.0}, "at least 1 s"), ({"budget_s": -1.0}, "0 or")]
+)
+def test_bad_settings_are_refused(settings: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        FlagSettings(**settings)  # type: ignore[arg-type]
