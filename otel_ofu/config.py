@@ -163,6 +163,40 @@ class Outbox(_Section, frozen=True, kw_only=True):
     max_age: Duration = Duration(86400)
 
 
+class Kubernetes(_Section, frozen=True, kw_only=True):
+    pod_resources: str = "/var/lib/kubelet/pod-resources/kubelet.sock"
+    pod_logs: str = "/var/log/pods"
+    pod_labels: dict[str, str] = {}
+    kubelet_url: str = ""
+    kubelet_token_file: str = "/var/run/secrets/kubernetes.io/serviceaccount/token"  # noqa: S105 - a path
+    kubelet_ca_file: str = ""
+
+
+class Jobs(_Section, frozen=True, kw_only=True):
+    enabled: bool = True
+    providers: list[str] = msgspec.field(
+        default_factory=lambda: [
+            "environment",
+            "slurm",
+            "k8s",
+            "lsf",
+            "pbs",
+            "mapping_dir",
+            "source",
+            "ray",
+            "torchrun",
+            "mpi",
+            "container",
+        ]
+    )
+    interval: Duration = Duration(30)
+    environment: dict[str, str] = {}
+    personal: bool = False
+    trust_pids: bool = False
+    mapping_dirs: list[str] = []
+    kubernetes: Kubernetes = Kubernetes()
+
+
 class PrometheusServer(_Section, frozen=True, kw_only=True):
     url: str = ""
     tenant: str = ""
@@ -197,6 +231,7 @@ class Config(_Section, frozen=True, kw_only=True):
     receivers: Receivers = msgspec.field(default_factory=Receivers)
     exporters: Exporters = msgspec.field(default_factory=Exporters)
     outbox: Outbox = Outbox()
+    jobs: Jobs = msgspec.field(default_factory=Jobs)
     rules: Rules = Rules()
     agent: Agent = Agent()
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from otel_ofu.app.deriving import deriver
+from otel_ofu.app.owners import Holders, job_finder
 from otel_ofu.app.pipeline import Pipeline
 from otel_ofu.clock import Clock, SystemClock
 from otel_ofu.config import Config
@@ -49,6 +50,11 @@ class Agent:
             budget_s=BUDGET * interval_s,
             meter=pipeline.telemetry.meter,
         )
+        self._holders = Holders(config.receivers.gpu.nvml.library, self._clock)
+        sampler = self._sampler
+        self._finder = job_finder(config, self._holders, sampler.devices, sampler.source_owners)
+        if self._finder is not None:
+            sampler.owners = self._finder.owners
         self._scheduler = Scheduler()
         self._scheduler.every("sampler", interval_s, self._sampler.tick)
         self._scheduler.every(
@@ -73,6 +79,9 @@ class Agent:
     def stop(self) -> None:
         self._scheduler.stop()
         self._sampler.close(CLOSE_SOURCE_S)
+        if self._finder is not None:
+            self._finder.close()
+        self._holders.close()
         left_s = float(self._config.agent.shutdown_deadline) - CLOSE_SOURCE_S
         self._pipeline.close(max(0.5, left_s))
 

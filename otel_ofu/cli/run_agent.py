@@ -15,6 +15,7 @@ from otel_ofu import __version__
 from otel_ofu.app.agent import Agent, run_until, stop_signals
 from otel_ofu.app.deriving import deriver
 from otel_ofu.app.exporters import listen, otlp_targets
+from otel_ofu.app.owners import job_settings
 from otel_ofu.app.pipeline import Pipeline
 from otel_ofu.app.rules import rules_of
 from otel_ofu.app.sources import Chosen, choose
@@ -67,6 +68,7 @@ def _check(config: Config, path: str | None) -> int:
     otlp_targets(config, os.environ)
     deriver(config.receivers.gpu, "")
     rules_of(config)
+    job_settings(config.jobs)
     if config.exporters.prometheus.listen:
         listen(config.exporters.prometheus)
     print(f"{path or 'the default configuration'}: good")

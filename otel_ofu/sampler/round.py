@@ -7,10 +7,11 @@ source is late or fails, the devices that it had become gaps; the round goes on.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
-from otel_ofu.model import Device, Gap, GapReason, Observation, Reading, Window
+from otel_ofu.model import Attribute, Device, Gap, GapReason, Observation, Reading, Window
 from otel_ofu.sampler.reader import Answer, Reader
 
 log = logging.getLogger(__name__)
@@ -19,9 +20,24 @@ log = logging.getLogger(__name__)
 class Deriving(Protocol):
     """One reading in, one observation out (otel_ofu.derive.Deriver)."""
 
-    def derive(self, reading: Reading, parent: Reading | None = None) -> Observation: ...
+    def derive(
+        self,
+        reading: Reading,
+        parent: Reading | None = None,
+        owner: Mapping[str, Attribute] | None = None,
+    ) -> Observation: ...
 
     def retain(self, entity_ids: Collection[str]) -> None: ...
+
+
+class Owner(Protocol):
+    """One job on one device (otel_ofu.jobs.Owner); the shares of a device add up to 1."""
+
+    @property
+    def attributes(self) -> Mapping[str, str]: ...
+
+    @property
+    def share(self) -> float: ...
 
 
 class Meter(Protocol):
@@ -33,6 +49,10 @@ class Meter(Protocol):
 
 
 Emit = Callable[[Sequence[Observation]], None]
+Owners = Callable[[float], Mapping[str, Sequence[Owner]]]
+
+SHARE = "owner_share"
+"""Registry key of the part of a GPU that counts for one of several jobs on it."""
 
 
 class Sampler:
@@ -57,6 +77,8 @@ class Sampler:
         self._meter = meter
         self._known: dict[str, Reading] = {}
         self._words = ""
+        self.owners: Owners | None = None
+        """Who owns the devices at an instant; set before the first round, if at all."""
 
     def tick(self, now_s: float) -> None:
         """Reads once. `now_s` is the scheduled instant in Unix seconds."""
@@ -64,7 +86,7 @@ class Sampler:
         self._count(answer)
         readings = self._gaps(answer, now_s) if answer.trouble else answer.readings
         self._known = {reading.device.uuid: reading for reading in readings}
-        self._emit(self._derived(readings))
+        self._emit(self._derived(readings, now_s))
 
     def devices(self) -> list[Device]:
         """The devices of the last round."""
@@ -74,12 +96,25 @@ class Sampler:
         """Ends the reader; waits for a call that hangs no longer than `deadline_s`."""
         self._reader.close(deadline_s)
 
-    def _derived(self, readings: Sequence[Reading]) -> list[Observation]:
-        """A MIG instance is derived with the reading of its GPU, which has the clock."""
-        observations = [
-            self._deriver.derive(reading, self._known.get(reading.device.parent))
-            for reading in readings
-        ]
+    def source_owners(self) -> dict[str, Mapping[str, str]]:
+        """What the source itself says of the owners, by device, as of the last round."""
+        return {uuid: reading.owner for uuid, reading in self._known.items() if reading.owner}
+
+    def _derived(self, readings: Sequence[Reading], now_s: float) -> list[Observation]:
+        """A MIG instance is derived with the reading of its GPU, which has the clock.
+
+        A GPU with several owners is one observation for each, with its share.
+        """
+        owners = self.owners(now_s) if self.owners else {}
+        observations: list[Observation] = []
+        for reading in readings:
+            parent = self._known.get(reading.device.parent)
+            rows = owners.get(reading.device.uuid, ())
+            if not rows:
+                observations.append(self._deriver.derive(reading, parent))
+            for row in rows:
+                seen = self._deriver.derive(reading, parent, row.attributes)
+                observations.append(_shared(seen, row.share))
         self._deriver.retain([observation.entity.id for observation in observations])
         return observations
 
@@ -102,6 +137,12 @@ class Sampler:
         if self._words and not answer.trouble:
             log.info("%s: answers again", self._reader.name)
         self._words = told
+
+
+def _shared(observation: Observation, share: float) -> Observation:
+    if share >= 1:
+        return observation
+    return replace(observation, values={**observation.values, SHARE: share})
 
 
 def _absent(reading: Reading, gap: Gap, now_s: float) -> Reading:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 import pytest
 
-from otel_ofu.model import Device, Entity, Gap, GapReason, Observation, Reading, Window
+from otel_ofu.model import Attribute, Device, Entity, Gap, GapReason, Observation, Reading, Window
 from otel_ofu.sampler import Answer, Sampler
 
 NOT_SUPPORTED = Gap(GapReason.NOT_SUPPORTED, "no such sensor")
@@ -53,9 +54,14 @@ class PassOn:
         self.parents: list[str] = []
         self.kept: list[str] = []
 
-    def derive(self, reading: Reading, parent: Reading | None = None) -> Observation:
+    def derive(
+        self,
+        reading: Reading,
+        parent: Reading | None = None,
+        owner: Mapping[str, Attribute] | None = None,
+    ) -> Observation:
         self.parents.append(parent.device.uuid if parent else "")
-        entity = Entity("gpu", reading.device.uuid, {})
+        entity = Entity("gpu", reading.device.uuid, owner or {})
         return Observation(entity, reading.window, reading.values, reading.gaps)
 
     def retain(self, entity_ids: Collection[str]) -> None:
@@ -129,3 +135,28 @@ def test_a_mig_instance_is_derived_with_the_reading_of_its_gpu() -> None:
     sampler.tick(10.0)
     assert deriver.parents == ["GPU-1", ""]
     assert deriver.kept == ["MIG-1", "GPU-1"]
+
+
+@dataclass(frozen=True)
+class Row:
+    attributes: Mapping[str, str]
+    share: float
+
+
+def test_a_gpu_with_two_owners_is_one_observation_for_each_with_its_share() -> None:
+    emitted: list[Sequence[Observation]] = []
+    sampler = Sampler(
+        ScriptedReader([Answer([reading(10.0)])] * 2),
+        PassOn(),
+        emitted.append,
+        budget_s=1.0,
+        meter=Counts(),
+    )
+    owners = {"GPU-1": [Row({"ofu.job.id": "a"}, 0.5), Row({"ofu.job.id": "b"}, 0.5)]}
+    sampler.owners = lambda now_s: owners if now_s < 15 else {}
+    sampler.tick(10.0)
+    sampler.tick(20.0)
+    assert [o.entity.attributes["ofu.job.id"] for o in emitted[0]] == ["a", "b"]
+    assert [o.values["owner_share"] for o in emitted[0]] == [0.5, 0.5]
+    assert [dict(o.entity.attributes) for o in emitted[1]] == [{}]
+    assert "owner_share" not in emitted[1][0].values

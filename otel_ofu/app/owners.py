@@ -1,0 +1,83 @@
+"""Who owns each GPU: the config put into what `jobs` needs.
+
+Enters: the config, and what the sampler knows. Leaves: a `JobFinder`, or nothing when it is off.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from otel_ofu.clock import Clock
+from otel_ofu.config import Config, Jobs
+from otel_ofu.errors import ConfigError, Problem, SourceError
+from otel_ofu.jobs import JobFinder, JobSettings
+from otel_ofu.model import Device
+from otel_ofu.sources.nvml import GpuProcess, NvmlSource
+
+
+class Holders:
+    """The processes on each GPU, asked of the driver by a session of its own.
+
+    The sampler's session belongs to its thread; any source may be the one that reads. A machine
+    without the driver has none, and says so once.
+    """
+
+    def __init__(self, library: str, clock: Clock) -> None:
+        self._source = NvmlSource(library, clock=clock)
+        self._lock = threading.Lock()
+
+    def processes(self) -> Sequence[GpuProcess]:
+        """Raises SourceError when the driver cannot be asked."""
+        with self._lock:
+            try:
+                return self._source.processes()
+            except SourceError:
+                self._source.close()
+                raise
+
+    def close(self) -> None:
+        """Does not wait for a call that hangs."""
+        if self._lock.acquire(timeout=0.5):
+            self._source.close()
+            self._lock.release()
+
+
+def job_settings(jobs: Jobs) -> JobSettings:
+    """Raises ConfigError with what is allowed."""
+    pods = jobs.kubernetes
+    try:
+        return JobSettings(
+            providers=tuple(jobs.providers),
+            interval_s=float(jobs.interval),
+            environment=jobs.environment,
+            personal=jobs.personal,
+            trust_pids=jobs.trust_pids,
+            pod_resources=Path(pods.pod_resources),
+            pod_logs=Path(pods.pod_logs),
+            pod_labels=pods.pod_labels,
+            kubelet_url=pods.kubelet_url,
+            kubelet_token_file=pods.kubelet_token_file,
+            kubelet_ca_file=pods.kubelet_ca_file,
+            mapping_dirs=tuple(Path(folder) for folder in jobs.mapping_dirs),
+        )
+    except ValueError as error:
+        raise ConfigError([Problem("jobs", 0, 0, str(error))]) from error
+
+
+def job_finder(
+    config: Config,
+    holders: Holders,
+    devices: Callable[[], Sequence[Device]],
+    source_owners: Callable[[], Mapping[str, Mapping[str, str]]],
+) -> JobFinder | None:
+    """The finder that the config asks for; None when it is off."""
+    if not config.jobs.enabled:
+        return None
+    return JobFinder(
+        job_settings(config.jobs),
+        processes=holders.processes,
+        devices=devices,
+        source_owners=source_owners,
+    )
