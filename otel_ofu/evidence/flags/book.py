@@ -40,6 +40,11 @@ class FlagBook:
         return self._names("nccl_conf")
 
     @cached_property
+    def deepspeed_keys(self) -> frozenset[str]:
+        """The only keys that are ever read out of DeepSpeed's configuration."""
+        return self._names("deepspeed")
+
+    @cached_property
     def libraries(self) -> tuple[str, ...]:
         """Parts of the names of libraries."""
         return tuple(sorted(self._names("maps")))

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from otel_ofu.evidence.flags.book import FlagBook
+from otel_ofu.evidence.flags.jsonconf import JsonConf
 from otel_ofu.evidence.flags.lineage import Lineage
 from otel_ofu.evidence.flags.ncclconf import Conf, NcclConf
 from otel_ofu.evidence.flags.report import Troubles
@@ -41,6 +42,7 @@ class Evidence:
     arguments: Sequence[str]
     lineage: Sequence[Sequence[str]]
     conf: Conf
+    deepspeed: Mapping[str, str] | None
     libraries: frozenset[str] | None
     status: Mapping[str, str]
     wiped: bool = False
@@ -55,6 +57,7 @@ class Witness:
         self._book = book
         self._troubles = troubles
         self._conf = NcclConf(procfs, book.conf_names)
+        self._deepspeed = JsonConf(procfs, book.deepspeed_keys)
         self._known: dict[int, Evidence] = {}
         self._looks: Counter[int] = Counter()
 
@@ -86,14 +89,16 @@ class Witness:
         self._looks[pid] = 0
         environment, why, wiped = self._environment(pid)
         ancestors = lineage.ancestors(pid)
+        arguments = self._procfs.arguments(pid)
         return Evidence(
             stat=stat,
             environment=environment,
             why=why,
             inherited={} if environment is not None else lineage.environment(pid, ancestors),
-            arguments=self._procfs.arguments(pid),
+            arguments=arguments,
             lineage=tuple(ancestor.arguments for ancestor in ancestors),
             conf=self._conf.read(pid, environment),
+            deepspeed=self._deepspeed.read(pid, arguments),
             libraries=self._libraries(pid),
             status=self._status(pid),
             wiped=wiped,

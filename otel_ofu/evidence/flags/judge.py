@@ -17,6 +17,7 @@ from otel_ofu.evidence.flags.state import Source
 from otel_ofu.model import Gap, GapReason
 
 MAPS_UNREAD = Gap(GapReason.NOT_PERMITTED, "libraries of the process not readable")
+JSON_UNREAD = Gap(GapReason.NOT_PERMITTED, "configuration of DeepSpeed not readable")
 CONF_UNREAD = Gap(GapReason.NOT_PERMITTED, "configuration files of NCCL not all readable")
 
 
@@ -88,6 +89,7 @@ class Court:
         asked: Mapping[Where, Callable[[Look], Answer]] = {
             "env": self._environment,
             "nccl_conf": self._conf,
+            "deepspeed": self._configured,
             "argv": self._argued,
             "ancestor": self._ancestors,
             "maps": self._mapped,
@@ -109,6 +111,11 @@ class Court:
         values = {k: v for k, v in self.evidence.conf.values.items() if k not in own}
         seen = _of_values(look, values, Source.NCCL_CONF)
         return seen or (None if self.evidence.conf.whole else CONF_UNREAD)
+
+    def _configured(self, look: Look) -> Answer:
+        if self.evidence.deepspeed is None:
+            return JSON_UNREAD
+        return _of_values(look, self.evidence.deepspeed, Source.DEEPSPEED_CONF)
 
     def _argued(self, look: Look) -> Answer:
         said = seen_in(look, self.evidence.arguments)

@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 Severity = Literal["S0", "S1", "S2", "S3", "S4"]
-Where = Literal["env", "nccl_conf", "argv", "ancestor", "maps", "status", "device"]
+Where = Literal["env", "nccl_conf", "deepspeed", "argv", "ancestor", "maps", "status", "device"]
 Word = str | int | float
 
 TESTS = (

@@ -30,10 +30,7 @@ FOREIGN = (
 )
 
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
-_FROM_THE_START = frozenset(
-    {Source.ENVIRONMENT, Source.ANCESTOR_ENVIRONMENT, Source.COMMAND_LINE}
-    | {Source.ANCESTOR_COMMAND_LINE, Source.NCCL_CONF}
-)
+_FROM_THE_START = frozenset(set(Source) - {Source.LIBRARY, Source.STATUS})
 
 
 @dataclass(frozen=True, slots=True)

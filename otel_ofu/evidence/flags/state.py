@@ -21,6 +21,7 @@ class Source(StrEnum):
     ENVIRONMENT = "environment"
     ANCESTOR_ENVIRONMENT = "environment_of_ancestor"
     NCCL_CONF = "nccl_conf"
+    DEEPSPEED_CONF = "deepspeed_conf"
     COMMAND_LINE = "command_line"
     ANCESTOR_COMMAND_LINE = "command_line_of_ancestor"
     LIBRARY = "mapped_library"

@@ -34,7 +34,6 @@ def test_a_flag_is_told_with_its_process_its_device_and_its_start(tree: Tree) ->
         ({"CUDA_LAUNCH_BLOCKING": "0"}, {}),
         ({"CUDA_LAUNCH_BLOCKING": "1"}, {"CUDA_LAUNCH_BLOCKING": "1"}),
         ({"NCCL_BLOCKING_WAIT": "1"}, {"TORCH_NCCL_BLOCKING_WAIT": "1"}),
-        ({"NCCL_BLOCKING_WAIT": "1", "TORCH_NCCL_ASYNC_ERROR_HANDLING": "3"}, {}),
         (
             {"PYTORCH_NO_CUDA_MEMORY_CACHING": "0"},
             {"PYTORCH_NO_CUDA_MEMORY_CACHING_ZERO": "0"},

@@ -72,8 +72,11 @@ def test_no_secret_leaves(
         tree.inside(pid, "/etc/passwd", f"me:{SECRET}:1000:1000:{SECRET}:/{SECRET}:/bin/sh\n")
         tree.inside(pid, f"/{SECRET}/conf", f"NCCL_ALGO={SECRET}\n{SECRET}\nX={SECRET}\n")
         tree.inside(pid, "/etc/nccl.conf", f"NCCL_PROTO={SECRET}\n")
+        switches = f'{{"wall_clock_breakdown": true, "dump_state": "{SECRET}", "x": "{SECRET}"}}'
+        tree.inside(pid, f"/{SECRET}.json", switches)
     rig = Rig(tree, holders=[Holder(gpu(0), 7), Holder(gpu(1), 8), Holder(gpu(2), 9)])
     scan = rig.scan()
+    assert "DEEPSPEED_TIMERS" in {state.name for state in scan.states}
     assert len(scan.states) > 20  # much was flagged, so that much could have leaked
     entities = {gpu(n): Entity("gpu", gpu(n), {"hw.id": gpu(n)}) for n in range(3)}
     observations = scan.observations(entities, Window(NOW_S - 30, NOW_S))
