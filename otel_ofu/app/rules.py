@@ -74,6 +74,7 @@ class RulesAtWork:
         rules = rules_of(ground.config, self._registry)
         self._watch = FileWatch(rule_paths(ground.config))
         self._step_s = float(ground.config.receivers.gpu.interval)
+        self._entities: dict[str, set[str]] = {}
         self.store = self._open_store(rules)
         source, ears = self._source()
         path = ground.state_dir / "findings.sqlite" if ground.state_dir else None
@@ -98,6 +99,19 @@ class RulesAtWork:
     def write(self, observations: Sequence[Observation]) -> None:
         """Takes what was measured; may be called from another thread than `tick`."""
         self.store.write(observations)
+        self._end_old_owners(observations)
+
+    def _end_old_owners(self, observations: Sequence[Observation]) -> None:
+        """A GPU that changed its job is another entity: the one of the old job ends."""
+        now: dict[str, set[str]] = {}
+        for observation in observations:
+            if observation.entity.kind == "gpu":
+                gpu = str(observation.entity.attributes.get("hw.id", observation.entity.id))
+                now.setdefault(gpu, set()).add(observation.entity.id)
+        for gpu, ids in self._entities.items():
+            for id_ in ids - now.get(gpu, ids):
+                self.store.end("gpu", id_)
+        self._entities |= now
 
     def tick(self, now_s: float) -> None:
         """Judges what is due at the scheduled instant."""

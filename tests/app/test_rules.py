@@ -18,6 +18,7 @@ from otel_ofu.app.rules import base_interval_s, rules_of
 from otel_ofu.app.telemetry import Ground, Telemetry
 from otel_ofu.clock import SystemClock, VirtualClock
 from otel_ofu.config import Config, config_from_text
+from otel_ofu.model import Entity, Observation, Window
 from otel_ofu.sources.demo import DemoSource
 
 RULE = """\
@@ -145,3 +146,16 @@ def test_the_shipped_rules_load_and_have_one_interval() -> None:
     rules = rules_of(Config())
     assert len(rules) >= 12
     assert base_interval_s(rules) >= 10
+
+
+def test_a_gpu_that_changes_its_job_leaves_no_entity_of_the_old_one(tmp_path: Path) -> None:
+    world = World(tmp_path, RULE)
+    rules = world.pipeline.rules
+    assert rules is not None
+    for tick, job in enumerate(["a", "a", "b", "c"]):
+        entity = Entity("gpu", f"GPU-1/{job}", {"hw.id": "GPU-1", "ofu.job.id": job})
+        world.clock.set(10.0 * (tick + 1))
+        window = Window(10.0 * tick, 10.0 * (tick + 1))
+        world.pipeline.take([Observation(entity, window, {"ofu": 0.4})])
+    assert [e.id for e in rules.store.entities("gpu")] == ["GPU-1/c"]
+    world.close()
