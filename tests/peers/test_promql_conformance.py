@@ -70,6 +70,8 @@ TEXTS: Mapping[EntityKind, tuple[str, ...]] = {
         "peers.count(1 < 2) > 5",
         "peers.avg(3) == 3",
         "count(xid:79, 5m) < 15",
+        "increase(xid:79, 5m) > 40",
+        "rate(xid:79, 5m) > 0.1",
         "last(ofu, 25m) == ofu",
     ),
     "job": (

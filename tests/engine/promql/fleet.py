@@ -131,6 +131,10 @@ def small_fleet(more: Iterable[str] = (), seed: int = 1, steps: int = 240) -> Fl
         for kind in entities
     }
     samples["gpu"]["ofu"][:, 20] = np.nan  # one that never had it
+    for column, missing in ((1, 29), (2, 30)):  # the longest gap that still gives an increment
+        totals = samples["gpu"]["xid:79"][:, column]
+        totals[:] = np.arange(steps)
+        totals[steps - 20 - missing : steps - 20] = np.nan
     return Fleet(samples, entities, steps, registry)
 
 
