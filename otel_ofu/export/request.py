@@ -5,7 +5,6 @@ Enters: OTLP messages, or a body. Leaves: `Body` values, or the message again.
 
 from __future__ import annotations
 
-import gzip
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,9 +18,6 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, ResourceMetrics
 from otel_ofu.outbox.body import Body
 
 Request = ExportMetricsServiceRequest | ExportLogsServiceRequest
-
-# Level 1: 18 % more bytes than level 6 for half of the time (reference measurement, 22.7 MB).
-_GZIP_LEVEL = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +61,7 @@ def _packed(signal: str, pieces: Sequence[Piece]) -> Body:
     """Serialised requests one after the other are one request with the resources of all."""
     raw = b"".join(piece.raw for piece in pieces)
     points = sum(piece.points for piece in pieces)
-    return Body(signal, gzip.compress(raw, _GZIP_LEVEL, mtime=0), points)
+    return Body.of(signal, raw, points)
 
 
 def unpack(body: Body) -> Request:

@@ -1,0 +1,135 @@
+"""Templates of messages: text with `{{name}}`, `{{#list}}…{{/list}}` and `{{^absent}}…{{/absent}}`.
+
+Enters: a template, a view (mappings, lists, texts, numbers). Leaves: text, in which each value went
+through the caller's function, so that it can tell its own words from those of the values.
+A subset of Mustache: names are looked up from the inside out, `{{labels.team}}` looks into a
+mapping, `{{.}}` is the item itself, a line with nothing but a section tag leaves no line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+Value = object
+Insert = Callable[[str], str]
+
+_TAG = re.compile(r"\{\{\s*([#^/]?)\s*([\w.]+)\s*\}\}")
+_ALONE = re.compile(r"^[ \t]*(\{\{\s*[#^/]\s*[\w.]+\s*\}\})[ \t]*\n", re.MULTILINE)
+_MOST_CHARACTERS = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Shown for each item, or once for what is neither a list nor empty; `inverted`: if empty."""
+
+    name: str
+    inverted: bool
+    parts: Sequence[Part]
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    name: str
+
+
+Part = str | Name | Section
+
+
+def parse_template(text: str) -> Sequence[Part]:
+    """ValueError names the line of a section that does not pair, or of a tag that is none."""
+    if len(text) > _MOST_CHARACTERS:
+        raise ValueError(f"longer than {_MOST_CHARACTERS} characters")
+    lines = _Lines(text)
+    tokens = _TAG.split(_ALONE.sub(lambda m: m[1], text))
+    if stray := next((t for t in tokens[::3] if "{{" in t or "}}" in t), None):
+        word = stray[max(0, stray.find("{{")) :][:20].split("\n")[0]
+        raise ValueError(f"{word!r} is no tag; allowed: {{{{name}}}}, {{{{#name}}}}, {{{{^name}}}}")
+    parts, rest = _parse(tokens, "", lines)
+    if rest:
+        raise ValueError(f"{{{{/{rest[1]}}}}} closes nothing that is open")
+    return parts
+
+
+def names_of(parts: Sequence[Part]) -> Iterator[str]:
+    """Every name that a template uses."""
+    for part in parts:
+        if isinstance(part, Name | Section):
+            yield part.name
+        if isinstance(part, Section):
+            yield from names_of(part.parts)
+
+
+def render(parts: Sequence[Part], view: Mapping[str, Value], insert: Insert) -> str:
+    """What is absent leaves nothing."""
+    return "".join(_render(parts, (view,), insert))
+
+
+class _Lines:
+    """Where a section was opened, for errors."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def of(self, name: str) -> int:
+        found = re.search(r"\{\{\s*[#^]\s*" + re.escape(name) + r"\s*\}\}", self._text)
+        return self._text.count("\n", 0, found.start()) + 1 if found else 0
+
+
+def _parse(tokens: list[str], inside: str, lines: _Lines) -> tuple[list[Part], list[str]]:
+    """The parts up to the end of the section `inside`, and the tokens after it."""
+    parts: list[Part] = []
+    while True:
+        if tokens[0]:
+            parts.append(tokens[0])
+        if len(tokens) == 1:
+            if inside:
+                raise ValueError(f"line {lines.of(inside)}: {{{{#{inside}}}}} is never closed")
+            return parts, []
+        _, mark, name, *tokens = tokens
+        if mark == "/":
+            if name != inside:
+                raise ValueError(f"{{{{/{name}}}}} closes {inside or 'nothing that is open'}")
+            return parts, tokens
+        if mark:
+            inner, tokens = _parse(tokens, name, lines)
+            parts.append(Section(name, mark == "^", inner))
+        else:
+            parts.append(Name(name))
+
+
+def _render(parts: Sequence[Part], views: tuple[Value, ...], insert: Insert) -> Iterator[str]:
+    for part in parts:
+        match part:
+            case str():
+                yield part
+            case Name(name):
+                value = _look_up(name, views)
+                yield "" if _empty(value) else insert(str(value))
+            case Section():
+                for view in _views(part, _look_up(part.name, views)):
+                    yield from _render(part.parts, (*views, view), insert)
+
+
+def _views(section: Section, value: Value) -> Sequence[Value]:
+    if section.inverted:
+        return (None,) if _empty(value) else ()
+    if _empty(value):
+        return ()
+    return value if isinstance(value, list | tuple) else (value,)
+
+
+def _look_up(name: str, views: tuple[Value, ...]) -> Value:
+    if name == ".":
+        return views[-1]
+    first, *deeper = name.split(".")
+    found = (v[first] for v in reversed(views) if isinstance(v, Mapping) and first in v)
+    value: Value = next(found, None)
+    for step in deeper:
+        value = value.get(step) if isinstance(value, Mapping) else None
+    return value
+
+
+def _empty(value: Value) -> bool:
+    return value is None or value is False or value in ("", [], (), {})

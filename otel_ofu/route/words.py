@@ -1,0 +1,77 @@
+"""Numbers, times and names in the words of a message.
+
+Enters: values with their unit in the name. Leaves: short English text.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import datetime, tzinfo
+
+_RATIOS = ("ofu", "ofu_before")
+
+
+def lasting(seconds: float) -> str:
+    """`45 s`, `19 min`, `1 h 12 min`, `3 d 4 h`; never negative."""
+    whole = max(0, int(seconds))
+    if whole < 60:  # noqa: PLR2004 - a minute
+        return f"{whole} s"
+    minutes, hours, days = whole // 60, whole // 3600, whole // 86400
+    if not hours:
+        return f"{minutes} min"
+    if not days:
+        return f"{hours} h {minutes % 60} min" if minutes % 60 else f"{hours} h"
+    return f"{days} d {hours % 24} h" if hours % 24 else f"{days} d"
+
+
+def clock(time_s: float, now_s: float, zone: tzinfo) -> str:
+    """`03:02 UTC`, with the date when it is not that of `now_s`."""
+    then, now = datetime.fromtimestamp(time_s, zone), datetime.fromtimestamp(now_s, zone)
+    return then.strftime("%H:%M %Z" if then.date() == now.date() else "%Y-%m-%d %H:%M %Z")
+
+
+def percent(ratio: float) -> str:
+    """`11 %`; below 10 % with one digit more."""
+    points = ratio * 100
+    return f"{points:.1f} %" if 0 < abs(points) < 9.95 else f"{points:.0f} %"  # noqa: PLR2004 - where rounding gives 10
+
+
+def number(value: float) -> str:
+    """At most four digits that say something."""
+    return f"{value:.4g}"
+
+
+def how_bad(facts: Mapping[str, float]) -> str:
+    """`OFU 11 % now, 43 % before, 3.4 GPU-hours lost`, of these what is known."""
+    known = {name: value for name, value in facts.items() if math.isfinite(value)}
+    said = []
+    if "ofu" in known:
+        said.append(f"OFU {percent(known['ofu'])} now")
+    if "ofu_before" in known:
+        said.append(f"{'' if said else 'OFU '}{percent(known['ofu_before'])} before")
+    if "gpu_hours_lost" in known:
+        said.append(f"{number(known['gpu_hours_lost'])} GPU-hours lost")
+    return ", ".join(said)
+
+
+def other_facts(facts: Mapping[str, float]) -> list[str]:
+    """The facts that `how_bad` does not tell."""
+    told = (*_RATIOS, "gpu_hours_lost")
+    return [
+        f"{name.replace('_', ' ')}: {number(value)}"
+        for name, value in facts.items()
+        if name not in told and math.isfinite(value)
+    ]
+
+
+def whom(labels: Mapping[str, str]) -> str:
+    """`job 4242 (llama), GPU-1 on node7`: the job first, whose people are called."""
+    job, name = labels.get("ofu_job_id", ""), labels.get("slurm_job_name", "")
+    said = [f"job {job} ({name})" if name and name != job else f"job {job}"] if job else []
+    kind, host = labels.get("ofu_entity", ""), labels.get("host_name", "")
+    if kind == "gpu" and labels.get("hw_id"):
+        said.append(f"{labels['hw_id']} on {host}" if host else labels["hw_id"])
+    elif kind == "node" and host:
+        said.insert(0, f"node {host}")
+    return ", ".join(said)
