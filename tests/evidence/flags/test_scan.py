@@ -200,6 +200,14 @@ def test_an_overwritten_environment_leaves_what_an_ancestor_has(tree: Tree) -> N
     assert scan.report.wiped == 1
 
 
+@pytest.mark.parametrize("block", [b"", b"lr=0.1\0\0\0", b"TORCH_DISTRIBUTED_DEBUG=DETAIL\0\0\0"])
+def test_an_overwritten_block_is_no_environment(tree: Tree, block: bytes) -> None:
+    tree.process(7, block)
+    scan = Rig(tree).scan()
+    assert (scan.states, scan.report.wiped) == ((), 1)
+    assert KEY in scan.devices[gpu(0)].gaps
+
+
 def test_an_ancestor_of_another_cgroup_says_nothing_of_the_job(tree: Tree) -> None:
     tree.process(6, {DETAIL: "DETAIL"}, cgroup="/user.slice")
     tree.process(7, b"", parent=6)
