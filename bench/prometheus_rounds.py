@@ -36,8 +36,8 @@ from otel_ofu.clock import VirtualClock
 from otel_ofu.engine.language import parse_condition
 from otel_ofu.engine.needs import retention_for
 from otel_ofu.engine.numpy_engine import NumpyEngine
-from otel_ofu.engine.promql.compiler import alert_query
 from otel_ofu.engine.promql.engine import PromqlEngine
+from otel_ofu.engine.promql.queries import alert_query
 from otel_ofu.engine.promql.server import Server, ServerSettings
 from otel_ofu.engine.promql.settings import Settings
 from otel_ofu.engine.syntax import Function, Over, walk

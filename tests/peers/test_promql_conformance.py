@@ -22,10 +22,10 @@ from otel_ofu.clock import VirtualClock
 from otel_ofu.engine.language import parse_condition
 from otel_ofu.engine.numpy_engine import NumpyEngine
 from otel_ofu.engine.printing import to_text
-from otel_ofu.engine.promql.compiler import alert_query, verdict_query
 from otel_ofu.engine.promql.ears import PromqlEars
 from otel_ofu.engine.promql.engine import PromqlEngine
 from otel_ofu.engine.promql.identity import entity_of, key_of
+from otel_ofu.engine.promql.queries import alert_query, verdict_query
 from otel_ofu.engine.promql.ruler import TARGETS, export_rules
 from otel_ofu.engine.promql.samples import NotInPromql
 from otel_ofu.engine.promql.server import QueryError, Server, ServerSettings

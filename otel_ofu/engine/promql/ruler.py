@@ -16,7 +16,8 @@ import yaml
 from otel_ofu.catalog.prometheus_names import label_name
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.engine.printing import duration_text, to_text
-from otel_ofu.engine.promql.compiler import NOTHING, alert_query, silence_query
+from otel_ofu.engine.promql.compiler import NOTHING
+from otel_ofu.engine.promql.queries import alert_query, silence_query
 from otel_ofu.engine.promql.samples import NotInPromql
 from otel_ofu.engine.promql.settings import ENTITY_LABELS, Settings
 from otel_ofu.engine.promql.templates import Scene

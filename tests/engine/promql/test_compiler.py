@@ -11,13 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.engine.language import parse_condition, parse_value
-from otel_ofu.engine.promql.compiler import (
-    MAX_CHARACTERS,
-    NOTHING,
-    alert_query,
-    value_query,
-    verdict_query,
-)
+from otel_ofu.engine.promql.compiler import MAX_CHARACTERS, NOTHING
+from otel_ofu.engine.promql.queries import alert_query, value_query, verdict_query
 from otel_ofu.engine.promql.samples import NotInPromql
 from otel_ofu.engine.promql.settings import Settings
 from otel_ofu.engine.promql.vectors import duration, quoted

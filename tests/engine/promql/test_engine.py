@@ -11,9 +11,10 @@ from otel_ofu.catalog.registry import load_registry
 from otel_ofu.clock import VirtualClock
 from otel_ofu.engine.language import parse_condition
 from otel_ofu.engine.promql.answer import Sample
-from otel_ofu.engine.promql.compiler import Compiler, checked_text, value_query
+from otel_ofu.engine.promql.compiler import Compiler, checked_text
 from otel_ofu.engine.promql.ears import PromqlEars
 from otel_ofu.engine.promql.engine import PromqlEngine
+from otel_ofu.engine.promql.queries import value_query
 from otel_ofu.engine.promql.samples import NotInPromql, Samples
 from otel_ofu.engine.promql.server import QueryError, ServerUnavailable
 from otel_ofu.engine.promql.settings import Settings

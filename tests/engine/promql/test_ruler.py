@@ -9,7 +9,7 @@ import yaml
 
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.engine.language import parse_condition
-from otel_ofu.engine.promql.compiler import alert_query
+from otel_ofu.engine.promql.queries import alert_query
 from otel_ofu.engine.promql.ruler import TARGETS, ExportOptions, Target, export_rules
 from otel_ofu.engine.promql.settings import Settings
 from otel_ofu.engine.rulefile import RuleSet, rules_from_text
