@@ -45,9 +45,11 @@ class Buffer:
             place = bucket(batch.time_s), batch.keys
             self._waiting.setdefault(place, []).append(batch)
             if self._ending:
-                self._ending.pop(owner_of(batch.entity), None)
+                for entity in batch.entities:
+                    self._ending.pop(owner_of(entity), None)
             if batch.pushed:
-                self._push(batch)
+                for entity, row in zip(batch.entities, batch.values.tolist(), strict=True):
+                    self._push(entity, batch, row)
         for owner in intake.ended:
             self._ending[owner] = now_s + END_AFTER_S
         self.points += intake.accepted
@@ -67,33 +69,34 @@ class Buffer:
         return list(pushed.values())
 
     def _write(self, keys: KeySet, batches: Sequence[Batch]) -> None:
-        rows = np.ascontiguousarray(np.array([batch.values for batch in batches]).T)
+        rows = np.ascontiguousarray(np.concatenate([batch.values for batch in batches]).T)
         times = [batch.time_s for batch in batches]
         window = Window(min(times), max(times))
         with self._store.reading():  # a column must not become another entity's in between
-            entities = [self._entity(batch) for batch in batches]
+            entities = [e for batch in batches for e in self._entities(batch)]
             columns = self._store.admit(entities, window)
             for key, row in zip(keys.keys, rows, strict=True):
                 self._store.write_columns(keys.kind, key, window.end_s, columns, row)
 
-    def _entity(self, batch: Batch) -> Entity:
+    def _entities(self, batch: Batch) -> Sequence[Entity]:
         """What is known of a job stays as it is: its own process knows less of it."""
         if not batch.pushed:
-            return batch.entity
-        slots = self._store.slots(batch.entity.kind)
-        slot = slots.find(batch.entity.id)
-        return (None if slot is None else slots.entity(slot)) or batch.entity
+            return batch.entities
+        slots = self._store.slots(batch.keys.kind)
+        columns = [slots.find(entity.id) for entity in batch.entities]
+        known = (None if column is None else slots.entity(column) for column in columns)
+        return [old or new for old, new in zip(known, batch.entities, strict=True)]
 
-    def _push(self, batch: Batch) -> None:
-        pairs = zip(batch.keys.keys, batch.values.tolist(), strict=True)
+    def _push(self, entity: Entity, batch: Batch, row: Sequence[float]) -> None:
+        pairs = zip(batch.keys.keys, row, strict=True)
         values: Mapping[str, float] = {key: value for key, value in pairs if value == value}  # noqa: PLR0124 - NaN is not itself
         with self._pushed_lock:
-            before = self._pushed.get(batch.entity.id)
+            before = self._pushed.get(entity.id)
             if before is None and len(self._pushed) >= _MOST_PUSHED:
                 return
             merged = {**before.values, **values} if before else values
             window = Window(batch.time_s, batch.time_s)
-            self._pushed[batch.entity.id] = Observation(batch.entity, window, merged)
+            self._pushed[entity.id] = Observation(entity, window, merged)
 
     def _end(self, now_s: float) -> None:
         due = [owner for owner, due_s in self._ending.items() if due_s <= now_s]

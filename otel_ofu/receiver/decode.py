@@ -6,14 +6,16 @@ last time but for times and values is read by its layout, without parsing it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from otel_ofu.catalog.registry import Registry
+from otel_ofu.model import Entity
 from otel_ofu.receiver.intake import Batch, Bounds, Gate, Intake, owner_of
 from otel_ofu.receiver.keys import JobNames
-from otel_ofu.receiver.layouts import Bytes, Layout, Shared
+from otel_ofu.receiver.layouts import Bytes, Columns, Layout, Shared
 from otel_ofu.receiver.otlp_json import read_json
 from otel_ofu.receiver.points import MalformedError, RawResource
 from otel_ofu.receiver.rejected import NameCounts
@@ -77,13 +79,19 @@ class Decoder:
         work = _Round(raw, np.frombuffer(raw, np.uint8), Intake(), now_s)
         slices = resource_slices(raw)
         found = [self._layout(work, span) for span in slices]
-        if not all(found):
+        if not slices or not all(found):
             validate(raw)
+        alike: dict[tuple[Columns, bool], list[tuple[int, Entity]]] = {}
         for span, layout in zip(slices, found, strict=True):
             if layout is None:
                 self._learn(work, span)
-            else:
-                self._replay(work, layout, work.whole[slice(*span)])
+                continue
+            for part in layout.parts:
+                here = span[0], part.entity
+                alike.setdefault((part.columns, part.pushed), []).append(here)
+            _account(layout, work.intake)
+        for (columns, pushed), places in alike.items():
+            self._replay(work, columns, places, pushed=pushed)
         return work.intake
 
     def decode_json(self, raw: bytes, now_s: float) -> Intake:
@@ -106,12 +114,19 @@ class Decoder:
         layout = known.layouts.get(end - start)
         return layout if layout and layout.fits(work.whole[start:end]) else None
 
-    def _replay(self, work: _Round, layout: Layout, raw: Bytes) -> None:
-        for part in layout.parts:
-            values, times = part.columns.read(raw)
-            batch = Batch(part.entity, part.columns.keys, 0.0, values, part.pushed)
-            self._gate.take(batch, times, work.intake, work.now_s)
-        _account(layout, work.intake)
+    def _replay(
+        self,
+        work: _Round,
+        columns: Columns,
+        places: Sequence[tuple[int, Entity]],
+        *,
+        pushed: bool,
+    ) -> None:
+        """Reads all resources of one layout in one go."""
+        starts, entities = zip(*places, strict=True)
+        values, times = columns.read(work.whole, starts)
+        batch = Batch(entities, columns.keys, 0.0, values, pushed)
+        self._gate.take(batch, times, work.intake, work.now_s)
 
     def _learn(self, work: _Round, span: tuple[int, int]) -> None:
         """Reads a resource the slow way, and keeps its layout for the next time."""
@@ -136,10 +151,10 @@ class Decoder:
     def _take(self, work: _Round, resource: RawResource, known: _Known) -> Sorted:
         result = self._sorter.sort(resource)
         for group in result.groups:
-            values = np.array([p.point.value for p in group.points], np.float64)
-            times = np.array([p.point.time_ns for p in group.points], np.uint64)
+            values = np.array([[p.point.value for p in group.points]], np.float64)
+            times = np.array([[p.point.time_ns for p in group.points]], np.uint64)
             keys = self._shared.key_set(group)
-            batch = Batch(group.entity, keys, 0.0, values, group.pushed)
+            batch = Batch([group.entity], keys, 0.0, values, group.pushed)
             self._gate.take(batch, times, work.intake, work.now_s)
             known.live.setdefault(owner_of(group.entity), set()).update(keys.keys)
         _account(result, work.intake)

@@ -119,10 +119,12 @@ class Connection(asyncio.Protocol):
         self._is_idle = False
         self._timer: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport
+        self._thread = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 - of TCP and TLS
         self._transport = transport
+        self._thread = threading.get_ident()
         self._all.add(self)
         if len(self._all) > self._desk.limits.connections:
             self._refuse(busy("too many connections; come back later"))
@@ -222,13 +224,17 @@ class Connection(asyncio.Protocol):
         self._pieces.clear()
         limit = self._desk.limits.http_bytes
         self._at_work = True
-        self._transport.pause_reading()
         task = Task(body, self._asked.form, self._asked.gzipped, limit, self._told)
         if not self._desk.offer(task):
             self._finish(Outcome(busy()))
+        elif self._at_work:
+            self._transport.pause_reading()
 
     def _told(self, outcome: Outcome) -> None:
-        """Called from the thread that decodes."""
+        """Called from the thread that decoded, which may be this one."""
+        if threading.get_ident() == self._thread:
+            self._finish(outcome)
+            return
         with suppress(RuntimeError):  # the server stopped in the meantime: nobody is there to tell
             self._loop.call_soon_threadsafe(self._finish, outcome)
 

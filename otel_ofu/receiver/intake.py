@@ -5,6 +5,7 @@ Enters: values and times as they came. Leaves: `Intake`, with what was refused a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,9 +24,12 @@ Times = NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Values of one entity at one time (Unix seconds), in the order of the keys; NaN for none."""
+    """Values [entity, key] of entities that have the same keys, at one time (Unix seconds).
 
-    entity: Entity
+    NaN for none. `pushed`: a training job says so of itself.
+    """
+
+    entities: Sequence[Entity]
     keys: KeySet
     time_s: float
     values: Doubles
@@ -65,40 +69,42 @@ class Gate:
         return len(self._seen_s)
 
     def take(self, batch: Batch, times: Times, intake: Intake, now_s: float) -> None:
-        """Adds what is good of a batch, of which the time is not yet known, to the intake."""
-        values, keys = batch.values, batch.keys
-        if not self._admits(owner_of(batch.entity), now_s):
-            most = self._bounds.max_entities
-            intake.rejected.add(f"there are {most} GPUs, jobs and nodes already", "", len(values))
+        """Adds what is good of a batch to the intake; its times are in `times` [entity, key]."""
+        admitted = [self._admits(owner_of(entity), now_s) for entity in batch.entities]
+        if not all(admitted):
+            batch, times = self._without(batch, times, admitted, intake)
+        if not len(times):
             return
-        good = (values >= keys.low) & (values <= keys.high)
-        if keys.convert is not None:
-            # What a framework does not know is no mistake of the sender.
-            pairs = zip(keys.convert, values.tolist(), strict=True)
-            values = np.array([convert(value) for convert, value in pairs])
-            good = (values <= keys.high) | np.isnan(values)
-        if not good.all():
-            for at in np.flatnonzero(~good).tolist():
-                intake.rejected.add("out of range, or no number", keys.keys[at])
-            values = np.where(good, values, np.nan)
-        if (times == times[0]).all():
-            self._add(intake, batch, (values, int(times[0])), now_s)
+        values = _possible(batch, intake)
+        if (times == times[0, 0]).all():
+            self._add(intake, batch, (values, int(times[0, 0])), now_s)
             return
         for time_ns in np.unique(times).tolist():
-            chosen = np.where(times == time_ns, values, np.nan)
-            self._add(intake, batch, (chosen, time_ns), now_s)
+            rows = np.flatnonzero((times == time_ns).any(axis=1))
+            chosen = np.where(times[rows] == time_ns, values[rows], np.nan)
+            self._add(intake, _rows_of(batch, rows.tolist()), (chosen, time_ns), now_s)
+
+    def _without(
+        self, batch: Batch, times: Times, admitted: Sequence[bool], intake: Intake
+    ) -> tuple[Batch, Times]:
+        refused = len(admitted) - sum(admitted)
+        most = self._bounds.max_entities
+        points = refused * len(batch.keys.keys)
+        intake.rejected.add(f"there are {most} GPUs, jobs and nodes already", "", points)
+        rows = [row for row, is_in in enumerate(admitted) if is_in]
+        return _rows_of(batch, rows), times[rows]
 
     def _add(self, intake: Intake, batch: Batch, found: tuple[Doubles, int], now_s: float) -> None:
         values, time_ns = found
-        points = int(np.count_nonzero(values == values))  # noqa: PLR0124 - NaN is not itself
+        points = values.size - int(np.count_nonzero(np.isnan(values)))
         time_s = time_ns / _NS
         if time_s > now_s + FUTURE_S or not time_ns:
             why = "a time in the future" if time_ns else "no time"
             intake.rejected.add(why, batch.keys.keys[0], points)
-            return
-        if points:
+        elif points:
             intake.accepted += points
-            intake.batches.append(Batch(batch.entity, batch.keys, time_s, values, batch.pushed))
+            batch = Batch(batch.entities, batch.keys, time_s, values, batch.pushed)
+            intake.batches.append(batch)
 
     def forget(self, owner: Owner) -> None:
         self._seen_s.pop(owner, None)
@@ -117,3 +123,25 @@ class Gate:
 
 def owner_of(entity: Entity) -> Owner:
     return entity.kind, entity.id
+
+
+def _rows_of(batch: Batch, rows: Sequence[int]) -> Batch:
+    entities = [batch.entities[row] for row in rows]
+    return Batch(entities, batch.keys, batch.time_s, batch.values[rows], batch.pushed)
+
+
+def _possible(batch: Batch, intake: Intake) -> Doubles:
+    """The values in the registry's units, NaN in place of one that cannot be."""
+    values, keys = batch.values, batch.keys
+    if keys.convert is not None:
+        values = np.array(
+            [[c(v) for c, v in zip(keys.convert, row, strict=True)] for row in values.tolist()]
+        )
+    good = (values >= keys.low) & (values <= keys.high)
+    if keys.convert is not None:
+        good |= np.isnan(values)  # what a framework does not know is no mistake of the sender
+    if good.all():
+        return values
+    for key, wrong in zip(keys.keys, (~good).sum(axis=0).tolist(), strict=True):
+        intake.rejected.add("out of range, or no number", key, wrong)
+    return np.where(good, values, np.nan)

@@ -45,20 +45,21 @@ class KeySet:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Columns:
-    """Where the numbers of one entity stand."""
+    """Where the numbers of one entity stand, from where its resource begins."""
 
     keys: KeySet
     values: Places8
     times: Places8
     is_int: NDArray[np.bool_] | None
 
-    def read(self, raw: Bytes) -> tuple[Doubles, NDArray[np.uint64]]:
-        """Values and times (Unix nanoseconds)."""
-        found = raw[self.values]
+    def read(self, raw: Bytes, starts: Sequence[int]) -> tuple[Doubles, NDArray[np.uint64]]:
+        """Values and times (Unix nanoseconds) [resource, key] of resources that begin there."""
+        begins = np.array(starts, np.intp).reshape(-1, 1)
+        found = raw[begins + self.values]
         values = found.view("<f8")
         if self.is_int is not None:
             values = np.where(self.is_int, found.view("<i8"), values)
-        return values, raw[self.times].view("<u8")
+        return values, raw[begins + self.times].view("<u8")
 
 
 @dataclass(frozen=True, eq=False, slots=True)

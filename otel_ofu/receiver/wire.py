@@ -27,8 +27,9 @@ Field = tuple[int, int, int]
 """Tag (number << 3 | wire type); the value of a varint, or where the content begins; where it
 ends."""
 
-_VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 _LONGEST_VARINT = 10
+_MORE = 0x80
+"""Every byte of a varint but its last has this bit."""
 _DOUBLE = struct.Struct("<d")
 _INT64 = struct.Struct("<q")
 _UINT64 = struct.Struct("<Q")
@@ -48,10 +49,12 @@ _FORMS: dict[int, Form] = {
 def fields(raw: bytes, at: int, end: int) -> Iterator[Field]:
     """The fields of the message in raw[at:end], in their order. MalformedError if it is none."""
     while at < end:
-        tag, at = _varint(raw, at, end)
+        # Nearly all tags and lengths have one byte.
+        tag, at = (raw[at], at + 1) if raw[at] < _MORE else _varint(raw, at, end)
         match tag & 7:
             case 2:
-                length, at = _varint(raw, at, end)
+                is_short = at < end and raw[at] < _MORE
+                length, at = (raw[at], at + 1) if is_short else _varint(raw, at, end)
                 stop = at + length
             case 1:
                 stop = at + 8
@@ -74,7 +77,7 @@ def _varint(raw: bytes, at: int, end: int) -> tuple[int, int]:
     if at >= end:
         raise MalformedError("the body ends in the middle of a number")
     value = raw[at]
-    if value < 0x80:  # noqa: PLR2004 - the last byte of a varint has no high bit
+    if value < _MORE:
         return value, at + 1
     value &= 0x7F
     for shift in range(1, _LONGEST_VARINT):
@@ -83,7 +86,7 @@ def _varint(raw: bytes, at: int, end: int) -> tuple[int, int]:
             break
         byte = raw[at]
         value |= (byte & 0x7F) << (7 * shift)
-        if byte < 0x80:  # noqa: PLR2004 - as above
+        if byte < _MORE:
             return value, at + 1
     raise MalformedError("the body holds a number of more than 64 bits")
 

@@ -1,4 +1,4 @@
-"""The one thread that decodes: requests wait for it in a bounded queue, and are answered by it.
+"""Decoding, one request at a time: those that have to wait do so in a bounded queue.
 
 Enters: bodies from all servers. Leaves: an `Outcome` for each, and everything good in the store
 within a fifth of a second.
@@ -11,7 +11,7 @@ import queue
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from otel_ofu.clock import Clock
 from otel_ofu.receiver.answers import Code, Form, Refusal
@@ -23,7 +23,7 @@ from otel_ofu.receiver.points import MalformedError
 _log = logging.getLogger(__name__)
 
 FLUSH_S = 0.2
-IDLE_S = 1.0
+SMALL_BYTES = 128 * 1024
 FLUSH_POINTS = 50_000
 
 
@@ -38,7 +38,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One body. `tell` is called once, from the thread that decodes, and must not raise."""
+    """One body. `tell` is called once, from any thread, and must not raise."""
 
     body: bytes
     form: Form
@@ -81,6 +81,7 @@ class Work:
         self._counts: Counter[str] = Counter()
         self._reasons: Counter[str] = Counter()
         self._failures: set[str] = set()
+        self._turn = threading.Lock()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="otlp-decode", daemon=True)
 
@@ -97,14 +98,34 @@ class Work:
         self._thread.start()
 
     def offer(self, task: Task) -> bool:
-        """Takes a task, or says that there are too many, or that it is over."""
+        """Takes a task, or says that there are too many, or that it is over.
+
+        A small one is done at once when nobody else is at it: handing it to another thread and
+        waiting for the answer takes longer than decoding it.
+        """
         if self._closed:
             return False
+        if self._tasks.empty() and self._thread.is_alive():
+            small = _unpacked(task)
+            if small is not None and self._done_at_once(small):
+                return True
         try:
             self._tasks.put_nowait(task)
         except queue.Full:
             self._counts["busy"] += 1
             return False
+        return True
+
+    def _done_at_once(self, task: Task) -> bool:
+        if not self._turn.acquire(blocking=False):
+            return False
+        try:
+            if self._closed:
+                return False
+            outcome = self._outcome(task)
+        finally:
+            self._turn.release()
+        task.tell(outcome)
         return True
 
     def close(self, deadline_s: float) -> None:
@@ -122,12 +143,15 @@ class Work:
         flushed_s = self._clock.monotonic_s()
         while True:
             left_s = flushed_s + FLUSH_S - self._clock.monotonic_s()
-            task = self._next(left_s if self._buffer.points else IDLE_S)
+            task = self._next(left_s)
             if isinstance(task, Task):
-                task.tell(self._outcome(task))
+                with self._turn:
+                    outcome = self._outcome(task)
+                task.tell(outcome)
             elapsed_s = self._clock.monotonic_s() - flushed_s
             if task is None or elapsed_s >= FLUSH_S or self._buffer.points >= FLUSH_POINTS:
-                self._flush()
+                with self._turn:
+                    self._flush()
                 flushed_s = self._clock.monotonic_s()
             if task is None:
                 return
@@ -177,3 +201,16 @@ class Work:
         if cause not in self._failures and len(self._failures) < 100:  # noqa: PLR2004 - lines of log
             self._failures.add(cause)
             _log.error("OTLP receiver: %s: %s", what, cause, exc_info=error)
+
+
+def _unpacked(task: Task) -> Task | None:
+    """The task without its compression, if it is a small one then."""
+    if not task.gzipped:
+        return task if len(task.body) <= SMALL_BYTES else None
+    try:
+        body = gunzip(task.body, min(SMALL_BYTES, task.limit))
+    except TooLargeError:
+        return None
+    except MalformedError:
+        return task
+    return replace(task, body=body, gzipped=False)

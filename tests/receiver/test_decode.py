@@ -41,11 +41,16 @@ def decoder(bounds: Bounds | None = None) -> Decoder:
 def told(intake: Intake) -> Told:
     """By kind, entity, key and time."""
     return {
-        (batch.entity.kind, batch.entity.id, key, round(batch.time_s, 6)): value
+        (entity.kind, entity.id, key, round(batch.time_s, 6)): value
         for batch in intake.batches
-        for key, value in zip(batch.keys.keys, batch.values.tolist(), strict=True)
+        for entity, row in zip(batch.entities, batch.values.tolist(), strict=True)
+        for key, value in zip(batch.keys.keys, row, strict=True)
         if not math.isnan(value)
     }
+
+
+def entities(intake: Intake) -> list[Entity]:
+    return [entity for batch in intake.batches for entity in batch.entities]
 
 
 def only_value(intake: Intake) -> float:
@@ -58,9 +63,7 @@ def test_what_an_agent_sends_becomes_its_entities_again() -> None:
     ours = decoder()
     for tick, raw in enumerate(agent, 1):
         intake = ours.decode(raw, NOW)
-        assert {b.entity.id: b.entity for b in intake.batches} == {
-            e.id: e for e in map(gpu, range(8))
-        }
+        assert {e.id: e for e in entities(intake)} == {e.id: e for e in map(gpu, range(8))}
         assert told(intake) == {
             ("gpu", gpu(n).id, key, T0 + 10.0 * tick): value
             for n in range(8)
@@ -84,7 +87,7 @@ def test_every_key_of_the_registry_survives_the_way() -> None:
         (raw,) = ticks([[seen(entity, 1, given_)]])
         intake = decoder().decode(raw, NOW)
         assert told(intake) == {(kind, entity.id, k, T0 + 10.0): v for k, v in given_.items()}
-        assert intake.batches[0].entity == entity
+        assert entities(intake)[0] == entity
 
 
 changes = st.lists(
@@ -149,7 +152,7 @@ def test_numbers_of_json_may_be_strings_and_null_is_nothing() -> None:
         ("gpu", "GPU-1", "ofu", T0): 0.25,
         ("gpu", "GPU-1", "mem_used", T0): 5.0,
     }
-    assert intake.batches[0].entity.attributes == {"hw.id": "GPU-1", "a": 7, "b": True}
+    assert entities(intake)[0].attributes == {"hw.id": "GPU-1", "a": 7, "b": True}
     assert str(intake.rejected) == "1 point: out of range, or no number (sm_active)"
 
 
@@ -291,7 +294,7 @@ def test_a_gpu_may_be_named_by_its_points_alone() -> None:
     for _ in range(2):
         intake = ours.decode(body({"host.name": "node-1", "ofu.job.id": "7"}, metric), NOW)
         assert [e for _, e, _, _ in told(intake)] == ["GPU-1/7", "GPU-2/7", "GPU-3/7"]
-        assert intake.batches[1].entity.attributes == {
+        assert entities(intake)[1].attributes == {
             "hw.id": "GPU-2",
             "host.name": "node-1",
             "ofu.job.id": "7",
@@ -351,7 +354,7 @@ def test_a_training_job_is_known_by_its_scheduler() -> None:
             ("job", job, "mfu_reported", T0): pytest.approx(0.41),
         }
         assert all(batch.pushed for batch in intake.batches)
-        assert intake.batches[0].entity.attributes["ofu.job.id"] == job
+        assert entities(intake)[0].attributes["ofu.job.id"] == job
     intake = decoder().decode(body({"slurm.job.id": "b"}, unknown), NOW)
     assert (told(intake), intake.rejected.points) == ({}, 0)
 
@@ -454,6 +457,7 @@ def test_fields_may_come_in_any_order_twice_and_unknown() -> None:
         b"\x0a\x05abc",
         b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
         b"\x0b\x0c",  # a group
+        bytes(100),
         b"hello, this is not protobuf",
         tagged(0x0A, tagged(0x12, tagged(0x12, tagged(0x0A, b"\xff\xfe")))),  # a name, not UTF-8
     ],
