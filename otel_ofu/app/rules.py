@@ -163,8 +163,9 @@ class RulesAtWork:
         if not server.url:
             return NumpyEngine(self.store), StoreEars(self.store)
         api = prometheus_api(server)
+        engine = PromqlEngine(api, self._registry, step_s=self._step_s)
         return (
-            PromqlEngine(api, self._registry, step_s=self._step_s),
+            engine,
             PromqlEars(api, self._registry, clock=self._ground.clock),
         )
 

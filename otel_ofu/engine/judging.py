@@ -62,7 +62,7 @@ class Judge:
         if self._ears is not None:
             for rule in rules:
                 if isinstance(rule.condition, Silence):
-                    rounds[rule.name] = self._silent(self._ears, rule, rule.condition, instant)
+                    rounds |= self._silent(self._ears, rule, rule.condition, instant)
         return rounds
 
     def _together(self, rules: Sequence[Rule], instant: Instant) -> Iterator[tuple[str, RuleRound]]:
@@ -94,9 +94,15 @@ class Judge:
             )
         return found
 
-    def _silent(self, ears: Ears, rule: Rule, silence: Silence, instant: Instant) -> RuleRound:
-        silent = judge_silence(ears, rule.each, silence, (instant.now_s, instant.listening_s))
-        return RuleRound(Present(silent.entities), silent.verdicts, None, silent.look)
+    def _silent(
+        self, ears: Ears, rule: Rule, silence: Silence, instant: Instant
+    ) -> dict[str, RuleRound]:
+        try:
+            silent = judge_silence(ears, rule.each, silence, (instant.now_s, instant.listening_s))
+        except Exception as error:  # noqa: BLE001 - as above: a server that listens may be away
+            self._failed(rule, error)
+            return {}
+        return {rule.name: RuleRound(Present(silent.entities), silent.verdicts, None, silent.look)}
 
     def _failed(self, rule: Rule, error: Exception) -> None:
         words = f"{type(error).__name__}: {error}"

@@ -6,7 +6,7 @@ Arrays run over columns: `Roster.entities[column]` says whose it is, None for no
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,8 +77,13 @@ class Evidence:
             float(self.values[column]),
             float(self.thresholds[column]),
             self.window_s,
-            min((float(coverage[column]) for coverage in self.coverages), default=math.nan),
+            _least(float(coverage[column]) for coverage in self.coverages),
         )
+
+
+def _least(coverages: Iterable[float]) -> float:
+    """The smallest that is known; NaN when none is. `min` alone depends on where a NaN stands."""
+    return min((known for known in coverages if not math.isnan(known)), default=math.nan)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,8 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from otel_ofu.catalog.registry import load_registry
+from otel_ofu.clock import VirtualClock
+from otel_ofu.engine.change import Change
+from otel_ofu.engine.engine import Engine
 from otel_ofu.engine.memory import FindingMemory
-from otel_ofu.engine.rulefile import RuleSet
+from otel_ofu.engine.rulefile import RuleSet, rules_from_text
+from otel_ofu.engine.silence import Times
+from otel_ofu.model import Entity, EntityKind
 from tests.engine.lifecycle.script import ROUND_S, START_S, Run, Script, rules
 
 FOR_1M = "for: 1m"
@@ -146,6 +153,30 @@ def test_a_rule_that_cannot_be_judged_leaves_the_others_alone() -> None:
     run = Run(both, Script("hhh", fail="power"), meter=counts).live(2)
     assert [told[1] for told in run.told] == ["LowOfu"]
     assert ("failed Broken", "ZeroDivisionError") in counts.seen
+
+
+class Deaf:
+    """Knows of nobody: the server that listens is away."""
+
+    def heard(self, kind: EntityKind) -> tuple[Sequence[Entity | None], Times]:
+        raise ConnectionError("server away")
+
+
+def test_a_server_that_listens_and_is_away_leaves_the_other_rules_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    silent = rules_from_text(
+        "groups:\n  - name: s\n    interval: 30s\n    rules:\n"
+        "      - {alert: Silent, each: gpu, silent_for: 5m}\n",
+        load_registry(),
+    )
+    both = RuleSet((*rules().groups, *silent.groups))
+    told: list[Change] = []
+    engine = Engine(both, Script("hhh"), told.append, ears=Deaf(), clock=VirtualClock(START_S))
+    for number in range(3):
+        engine.tick(START_S + number * ROUND_S)
+    assert [change.rule for change in told] == ["LowOfu"]
+    assert caplog.text.count("rule Silent cannot be judged") == 1
 
 
 # ---- restart and reload ----
