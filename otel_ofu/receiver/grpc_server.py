@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_ofu.receiver.answers import Code, Refusal, busy, stopping, success, trailers
 from otel_ofu.receiver.auth import BearerToken
-from otel_ofu.receiver.http_server import Desk
+from otel_ofu.receiver.connection import Desk
 from otel_ofu.receiver.settings import Address, Limits
 from otel_ofu.receiver.work import Outcome, Task
 

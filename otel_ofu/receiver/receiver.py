@@ -13,9 +13,10 @@ from otel_ofu.clock import Clock, SystemClock
 from otel_ofu.model import Observation
 from otel_ofu.receiver.auth import BearerToken, grpc_credentials, tls_context
 from otel_ofu.receiver.buffer import Buffer
+from otel_ofu.receiver.connection import Desk
 from otel_ofu.receiver.decode import Decoder
 from otel_ofu.receiver.grpc_server import GrpcServer
-from otel_ofu.receiver.http_server import Desk, HttpServer
+from otel_ofu.receiver.http_server import HttpServer
 from otel_ofu.receiver.keys import JobNames
 from otel_ofu.receiver.settings import ReceiverSettings
 from otel_ofu.receiver.work import Budget, Work

@@ -65,4 +65,5 @@ class NameCounts:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        return self._counts
+        """A copy, so that another thread may look at it."""
+        return dict(self._counts)

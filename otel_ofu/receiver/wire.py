@@ -10,7 +10,6 @@ Field numbers. Source: opentelemetry-proto 1.9, metrics/v1/metrics.proto, common
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 
 from otel_ofu.model import Attribute
 from otel_ofu.receiver.points import (
@@ -22,14 +21,8 @@ from otel_ofu.receiver.points import (
     RawPoint,
     RawResource,
 )
+from otel_ofu.receiver.protobuf import fields
 
-Field = tuple[int, int, int]
-"""Tag (number << 3 | wire type); the value of a varint, or where the content begins; where it
-ends."""
-
-_LONGEST_VARINT = 10
-_MORE = 0x80
-"""Every byte of a varint but its last has this bit."""
 _DOUBLE = struct.Struct("<d")
 _INT64 = struct.Struct("<q")
 _UINT64 = struct.Struct("<Q")
@@ -44,51 +37,6 @@ _FORMS: dict[int, Form] = {
     0x52: "exponential histogram",
     0x5A: "summary",
 }
-
-
-def fields(raw: bytes, at: int, end: int) -> Iterator[Field]:
-    """The fields of the message in raw[at:end], in their order. MalformedError if it is none."""
-    while at < end:
-        # Nearly all tags and lengths have one byte.
-        tag, at = (raw[at], at + 1) if raw[at] < _MORE else _varint(raw, at, end)
-        match tag & 7:
-            case 2:
-                is_short = at < end and raw[at] < _MORE
-                length, at = (raw[at], at + 1) if is_short else _varint(raw, at, end)
-                stop = at + length
-            case 1:
-                stop = at + 8
-            case 0:
-                value, stop = _varint(raw, at, end)
-                yield tag, value, stop
-                at = stop
-                continue
-            case 5:
-                stop = at + 4
-            case _:
-                raise MalformedError("the body holds protobuf groups, which OTLP does not have")
-        if stop > end:
-            raise MalformedError("the body ends in the middle of a field")
-        yield tag, at, stop
-        at = stop
-
-
-def _varint(raw: bytes, at: int, end: int) -> tuple[int, int]:
-    if at >= end:
-        raise MalformedError("the body ends in the middle of a number")
-    value = raw[at]
-    if value < _MORE:
-        return value, at + 1
-    value &= 0x7F
-    for shift in range(1, _LONGEST_VARINT):
-        at += 1
-        if at >= end:
-            break
-        byte = raw[at]
-        value |= (byte & 0x7F) << (7 * shift)
-        if byte < _MORE:
-            return value, at + 1
-    raise MalformedError("the body holds a number of more than 64 bits")
 
 
 def resource_slices(raw: bytes) -> list[tuple[int, int]]:

@@ -82,12 +82,14 @@ class Work:
         self._reasons: Counter[str] = Counter()
         self._failures: set[str] = set()
         self._turn = threading.Lock()
+        self._busy = 0
+        self._busy_lock = threading.Lock()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="otlp-decode", daemon=True)
 
     @property
     def counts(self) -> Mapping[str, int]:
-        return dict(self._counts)
+        return {**self._counts, "busy": self._busy}
 
     @property
     def reasons(self) -> Mapping[str, int]:
@@ -112,7 +114,8 @@ class Work:
         try:
             self._tasks.put_nowait(task)
         except queue.Full:
-            self._counts["busy"] += 1
+            with self._busy_lock:
+                self._busy += 1
             return False
         return True
 

@@ -174,7 +174,7 @@ def test_a_body_that_is_too_large_is_refused_before_and_after_decompression() ->
 
 def test_a_bomb_costs_no_more_memory_than_the_limit() -> None:
     compressor = zlib.compressobj(9, wbits=31)
-    bomb = b"".join(compressor.compress(bytes(2**20)) for _ in range(200)) + compressor.flush()
+    bomb = b"".join(compressor.compress(bytes(2**20)) for _ in range(64)) + compressor.flush()
     with receiving(Options(Limits(http_bytes=2**20))) as rig:
         before = _peak_kib()
         assert rig.post(bomb, {**PROTOBUF, "Content-Encoding": "gzip"})[0] == 413
