@@ -197,6 +197,22 @@ class Jobs(_Section, frozen=True, kw_only=True):
     kubernetes: Kubernetes = Kubernetes()
 
 
+class Flags(_Section, frozen=True, kw_only=True):
+    enabled: bool = True
+    interval: Duration = Duration(30)
+    files: list[str] = []
+    trust_pids: bool = False
+
+
+class Host(_Section, frozen=True, kw_only=True):
+    enabled: bool = True
+
+
+class Evidence(_Section, frozen=True, kw_only=True):
+    flags: Flags = Flags()
+    host: Host = Host()
+
+
 class PrometheusServer(_Section, frozen=True, kw_only=True):
     url: str = ""
     tenant: str = ""
@@ -232,6 +248,7 @@ class Config(_Section, frozen=True, kw_only=True):
     exporters: Exporters = msgspec.field(default_factory=Exporters)
     outbox: Outbox = Outbox()
     jobs: Jobs = msgspec.field(default_factory=Jobs)
+    evidence: Evidence = Evidence()
     rules: Rules = Rules()
     agent: Agent = Agent()
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from otel_ofu.app.additions import Processing, additions
 from otel_ofu.app.deriving import deriver
 from otel_ofu.app.owners import Holders, job_finder
 from otel_ofu.app.pipeline import Pipeline
@@ -51,8 +52,11 @@ class Agent:
             meter=pipeline.telemetry.meter,
         )
         self._holders = Holders(config.receivers.gpu.nvml.library, self._clock)
-        sampler = self._sampler
-        self._finder = job_finder(config, self._holders, sampler.devices, sampler.source_owners)
+        processing, sampler = Processing(self._holders.processes), self._sampler
+        pipeline.additions += additions(config, host, processing, self._clock)
+        self._finder = job_finder(
+            config, processing.processes, sampler.devices, sampler.source_owners
+        )
         if self._finder is not None:
             sampler.owners = self._finder.owners
         self._scheduler = Scheduler()

@@ -68,7 +68,7 @@ def job_settings(jobs: Jobs) -> JobSettings:
 
 def job_finder(
     config: Config,
-    holders: Holders,
+    processes: Callable[[], Sequence[GpuProcess]],
     devices: Callable[[], Sequence[Device]],
     source_owners: Callable[[], Mapping[str, Mapping[str, str]]],
 ) -> JobFinder | None:
@@ -77,7 +77,7 @@ def job_finder(
         return None
     return JobFinder(
         job_settings(config.jobs),
-        processes=holders.processes,
+        processes=processes,
         devices=devices,
         source_owners=source_owners,
     )

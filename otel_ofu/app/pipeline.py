@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
+from otel_ofu.app.additions import Addition
 from otel_ofu.app.rules import Judged, RulesAtWork
 from otel_ofu.app.telemetry import Ground, Telemetry
 from otel_ofu.clock import Clock
@@ -30,6 +31,8 @@ class Pipeline:
         self.telemetry = telemetry
         self._words = words
         self._clock = clock or ground.clock
+        self.additions: list[Addition] = []
+        """What is added to each round; set before the first."""
         self.rules: RulesAtWork | None = None
         if ground.config.rules.enabled:
             self.rules = RulesAtWork(
@@ -38,11 +41,13 @@ class Pipeline:
 
     def take(self, observations: Sequence[Observation]) -> None:
         """One round of the sampler."""
-        active: Sequence[Observation] = ()
+        now_s = self._clock.now_s()
+        added = [addition.add(observations, now_s) for addition in self.additions]
+        exported = [more for each in added for more in each.exported]
         if self.rules is not None:
-            self.rules.write(observations)
-            active = self.rules.active(self._clock.now_s())
-        self.telemetry.export(observations, active)
+            self.rules.write([*observations, *(more for each in added for more in each.stored)])
+            exported += self.rules.active(now_s)
+        self.telemetry.export(observations, exported)
 
     def judge(self, now_s: float) -> None:
         """One round of the rules, at its scheduled instant."""

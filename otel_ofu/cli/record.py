@@ -18,7 +18,7 @@ from otel_ofu.app.sources import choose
 from otel_ofu.app.telemetry import Ground, Telemetry
 from otel_ofu.cli import options
 from otel_ofu.clock import SystemClock
-from otel_ofu.config import Config, Jobs, Rules
+from otel_ofu.config import Config, Evidence, Flags, Host, Jobs, Rules
 from otel_ofu.model import Reading
 from otel_ofu.sampler.reader import Factory
 from otel_ofu.sources import Source
@@ -83,7 +83,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _run(config: Config, factory: Factory, limit_s: float | None, stopped: threading.Event) -> None:
     host = options.host_name()
-    quiet = Config(receivers=config.receivers, jobs=Jobs(enabled=False), rules=Rules(enabled=False))
+    quiet = Config(
+        receivers=config.receivers,
+        jobs=Jobs(enabled=False),
+        evidence=Evidence(flags=Flags(enabled=False), host=Host(enabled=False)),
+        rules=Rules(enabled=False),
+    )
     ground = Ground(quiet, {}, SystemClock(), None, host)
     screens = options.screen(config.exporters.console.mode, "recording")
     telemetry = Telemetry(ground, screens, stopped)
