@@ -5,6 +5,7 @@ Enters: a URL, bytes, headers. Leaves: an `Answer`, or `Unavailable` in plain wo
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -96,6 +97,8 @@ class Poster:
         import requests  # noqa: PLC0415 - as above
 
         if self._session is None:
+            # Its lines hold whole URLs, and those of webhooks are secrets; all is told by `_words`.
+            logging.getLogger("urllib3").setLevel(logging.CRITICAL)
             session = requests.Session()
             session.auth = _no_auth
             if self._tls.cert_file:

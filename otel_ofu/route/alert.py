@@ -6,8 +6,10 @@ Enters: diagnoses. Leaves: alerts whose identity does not change while they are 
 from __future__ import annotations
 
 import hashlib
+import json
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import msgspec
@@ -46,10 +48,30 @@ class Alert:
         return (not self.firing, -known, self.starts_s)
 
 
+def clean(diagnosis: Diagnosis) -> Diagnosis:
+    """The diagnosis as JSON can hold it: without numbers that are none, and valid Unicode alone.
+
+    A lone surrogate or a NaN would otherwise stop a whole batch.
+    """
+    value, threshold = diagnosis.value, diagnosis.threshold
+    said = replace(
+        diagnosis,
+        value=value if value is not None and math.isfinite(value) else None,
+        threshold=threshold if threshold is not None and math.isfinite(threshold) else None,
+        facts={name: fact for name, fact in diagnosis.facts.items() if math.isfinite(fact)},
+    )
+    try:
+        msgspec.json.encode(said)
+    except UnicodeEncodeError:
+        text = json.dumps(msgspec.to_builtins(said), ensure_ascii=False)
+        return msgspec.json.decode(text.encode("utf-8", "replace"), type=Diagnosis)
+    return said
+
+
 def opened(diagnosis: Diagnosis) -> Alert:
-    """A firing alert. Its id is that of the finding and of what the rule says of it."""
+    """A firing alert. Its id is made of the finding's and of what the rule says of it."""
     said = sorted({**diagnosis.labels, "severity": diagnosis.severity}.items())
-    mark = hashlib.sha256(repr(said).encode("utf-8", "replace")).hexdigest()[:8]
+    mark = hashlib.sha256(repr(said).encode()).hexdigest()[:8]
     id_ = f"{diagnosis.fingerprint}-{mark}"
     return Alert(id_, diagnosis, labels_of(diagnosis), diagnosis.since_s)
 
@@ -100,5 +122,4 @@ _ID_LABEL = {"gpu": "hw_id", "job": "ofu_job_id", "node": "host_name"}
 
 
 def _text(value: object) -> str:
-    """Valid Unicode: a lone surrogate would stop a whole batch."""
-    return str(value).encode("utf-8", "replace").decode("utf-8").strip()
+    return str(value).strip()

@@ -67,7 +67,7 @@ def annotations_of(alert: Alert, options: MessageOptions, now_s: float) -> dict[
         "next_steps": "; ".join(steps),
         **{f"fact_{name}": words.number(value) for name, value in said.facts.items()},
     }
-    return {k: v.encode("utf-8", "replace").decode("utf-8") for k, v in found.items() if v}
+    return {name: text for name, text in found.items() if text}
 
 
 def bodies_of(alerts: Sequence[PostedAlert]) -> Iterator[Body]:

@@ -132,11 +132,13 @@ class _Kept(logging.Handler):
 
 @contextmanager
 def _quiet() -> Iterator[list[str]]:
-    """Apprise's own log lines go nowhere but into the list; they may name the URL."""
+    """What Apprise and the libraries under it log may name the URL: it goes into the list alone."""
     words: list[str] = []
     logger, handler = logging.getLogger("apprise"), _Kept(words)
     logger.addHandler(handler)
     logger.propagate = False
+    for library in ("urllib3", "requests_oauthlib", "oauthlib"):
+        logging.getLogger(library).setLevel(logging.CRITICAL)
     try:
         yield words
     finally:

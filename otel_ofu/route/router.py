@@ -15,7 +15,7 @@ from pathlib import Path
 from otel_ofu.clock import Clock
 from otel_ofu.model import Diagnosis
 from otel_ofu.outbox.queues import Outbox
-from otel_ofu.route.alert import Alert
+from otel_ofu.route.alert import Alert, clean
 from otel_ofu.route.announcer import Announcer
 from otel_ofu.route.book import Book
 from otel_ofu.route.feed import AlertmanagerFeed
@@ -90,7 +90,7 @@ class Router:
         """Takes what the engine says. Rules that are on trial (`shadow`) are told nobody."""
         now_s = self._clock.now_s()
         with self._lock:
-            changed = [a for d in diagnoses if not d.shadow for a in self._book.take(d)]
+            changed = [a for d in diagnoses if not d.shadow for a in self._book.take(clean(d))]
             self._changed(changed, now_s)
 
     def retain(self, fingerprints: Collection[str]) -> None:

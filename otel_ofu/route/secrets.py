@@ -5,6 +5,7 @@ Enters: where a secret is. Leaves: the secret for the wire, or an error that nam
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from otel_ofu.errors import OtelOfuError
 
+_SEPARATORS = re.compile(r"[/?&=#]")
 _SHORTEST = 4
 _MOST_BYTES = 64 * 1024
 
@@ -67,13 +69,16 @@ def redacted(text: str, secrets: Iterable[str]) -> str:
 
 
 def secrets_of_url(url: str) -> list[str]:
-    """What of a URL must not be shown: all of it, and each part but scheme and host."""
-    rest = url.partition("://")[2]
-    parts = urlsplit(url)
-    authority = parts.netloc.rpartition("@")[0]
-    pieces = [url, rest, *authority.split(":"), *parts.path.split("/"), *parts.query.split("&")]
-    values = [piece.partition("=")[2] for piece in parts.query.split("&")]
-    return [form for piece in [*pieces, *values] for form in (piece, unquote(piece)) if form]
+    """What of a URL must not be shown: all of it and each part, but a web server's name.
+
+    Where chat services are addressed (`slack://…`) the place of the name holds a token too.
+    """
+    scheme, _, rest = url.partition("://")
+    authority, _, tail = rest.partition("/")
+    user, _, host = authority.rpartition("@")
+    hosts = [] if scheme in ("http", "https") else [host]
+    pieces = [url, rest, user, *user.split(":"), *hosts, *_SEPARATORS.split(tail)]
+    return [form for piece in pieces for form in (piece, unquote(piece)) if form]
 
 
 def place_of_url(url: str) -> str:

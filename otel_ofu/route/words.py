@@ -5,11 +5,10 @@ Enters: values with their unit in the name. Leaves: short English text.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from datetime import datetime, tzinfo
 
-_RATIOS = ("ofu", "ofu_before")
+_TOLD_FIRST = ("ofu", "ofu_before", "gpu_hours_lost")
 
 
 def lasting(seconds: float) -> str:
@@ -44,24 +43,22 @@ def number(value: float) -> str:
 
 def how_bad(facts: Mapping[str, float]) -> str:
     """`OFU 11 % now, 43 % before, 3.4 GPU-hours lost`, of these what is known."""
-    known = {name: value for name, value in facts.items() if math.isfinite(value)}
     said = []
-    if "ofu" in known:
-        said.append(f"OFU {percent(known['ofu'])} now")
-    if "ofu_before" in known:
-        said.append(f"{'' if said else 'OFU '}{percent(known['ofu_before'])} before")
-    if "gpu_hours_lost" in known:
-        said.append(f"{number(known['gpu_hours_lost'])} GPU-hours lost")
+    if "ofu" in facts:
+        said.append(f"OFU {percent(facts['ofu'])} now")
+    if "ofu_before" in facts:
+        said.append(f"{'' if said else 'OFU '}{percent(facts['ofu_before'])} before")
+    if "gpu_hours_lost" in facts:
+        said.append(f"{number(facts['gpu_hours_lost'])} GPU-hours lost")
     return ", ".join(said)
 
 
 def other_facts(facts: Mapping[str, float]) -> list[str]:
     """The facts that `how_bad` does not tell."""
-    told = (*_RATIOS, "gpu_hours_lost")
     return [
         f"{name.replace('_', ' ')}: {number(value)}"
         for name, value in facts.items()
-        if name not in told and math.isfinite(value)
+        if name not in _TOLD_FIRST
     ]
 
 
