@@ -65,5 +65,5 @@ def _inhibitions(settings: RouteSettings, labels: Mapping[str, str]) -> Iterator
         if all_match(rule.target, labels):
             source = ", ".join(str(m) for m in rule.source)
             same = f" with the same {', '.join(rule.equal)}" if rule.equal else ""
-            worse = ", unless it is less severe" if rule.spare_worse else ""
+            worse = ", but not what is worse" if rule.spare_worse else ""
             yield f"kept quiet while {{{source}}} fires{same}{worse}"

@@ -29,8 +29,11 @@ _SPECIAL = re.compile(r"([\\*_\[\]<>#|~])")
 _BLANK_LINES = re.compile(r"\n{3,}")
 
 
-def written(parts: Sequence[Part], view: Mapping[str, object], form: Form) -> str:
-    """The message; blank lines never stand in twos, none at the ends."""
+def written(parts: Sequence[Part], view: Mapping[str, object], form: Form) -> tuple[str, str]:
+    """The first line as plain text, and all that follows in the form asked for.
+
+    Blank lines never stand in twos, none at the ends.
+    """
     values: list[str] = []
 
     def insert(value: str) -> str:
@@ -38,10 +41,11 @@ def written(parts: Sequence[Part], view: Mapping[str, object], form: Form) -> st
         return f"{_OPEN}{len(values) - 1}{_CLOSE}"
 
     text = _BLANK_LINES.sub("\n\n", render(parts, view, insert)).strip("\n")
-    lines = [line.strip() for line in text.split("\n")]
-    marked = _FORMS[form](lines)
+    first, *rest = [line.strip() for line in text.split("\n")]
     escape = _ESCAPES[form]
-    return _VALUE.sub(lambda m: escape(values[int(m[1])]), marked)
+    title = _VALUE.sub(lambda m: values[int(m[1])], _plain([first]))
+    body = _VALUE.sub(lambda m: escape(values[int(m[1])]), _FORMS[form](rest))
+    return title, body.strip("\n")
 
 
 def _one_line(value: str) -> str:
@@ -51,16 +55,16 @@ def _one_line(value: str) -> str:
 
 def _plain(lines: Iterable[str]) -> str:
     text = "\n".join(lines)
-    return _LINK.sub(r"\1: \2", _BOLD.sub(r"\1", text)) + "\n"
+    return _LINK.sub(r"\1: \2", _BOLD.sub(r"\1", text))
 
 
 def _markdown(lines: Iterable[str]) -> str:
     """Two spaces at the end keep lines of one paragraph apart."""
-    return "\n".join(f"{line}  " if line and not _is_item(line) else line for line in lines) + "\n"
+    return "\n".join(f"{line}  " if line and not _is_item(line) else line for line in lines)
 
 
 def _html(lines: Iterable[str]) -> str:
-    return "\n".join(_blocks(lines)) + "\n"
+    return "\n".join(_blocks(lines))
 
 
 def _blocks(lines: Iterable[str]) -> Iterator[str]:

@@ -114,18 +114,14 @@ def parse_message_template(text: str) -> Sequence[Part]:
 
 def message_of(notification: Notification, options: MessageOptions, form: Form) -> Message:
     """The first line of the text form is the title; the body is in the form asked for."""
-    parts = options.parts
-    view = _view(notification, options)
-    title, _, _ = written(parts, view, "text").partition("\n")
-    whole = written(parts, view, form)
-    _, _, body = whole.partition("\n")
-    return Message(_short(title, _MOST_LINE), body.strip("\n"))
+    title, body = written(options.parts, _view(notification, options), form)
+    return Message(_short(title, _MOST_LINE), body)
 
 
 def text_of(alert: Alert, now_s: float, options: MessageOptions) -> str:
     """All of the message about one alert as plain text, the first line included."""
     alone = Notification("", "", "", {}, [alert], now_s)
-    return written(options.parts, _view(alone, options), "text").strip()
+    return "\n".join(written(options.parts, _view(alone, options), "text")).strip()
 
 
 def headline(alert: Alert, now_s: float, zone: tzinfo) -> str:

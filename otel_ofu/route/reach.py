@@ -39,9 +39,9 @@ def contradiction(matchers: Sequence[Matcher]) -> str:
         own = [m for m in matchers if m.name == name]
         possible = _possible(own)
         if possible is not None and not any(all(m.takes(v) for m in own) for v in possible):
-            allowed = f"; {name} is one of {', '.join(v for v in _CHOICES[name] if v)}"
-            known = allowed if name in _CHOICES else ""
-            return f"{' and '.join(str(m) for m in own)} can never match{known}"
+            known = ", ".join(v for v in _CHOICES.get(name, ()) if v)
+            allowed = f"; {name} is one of {known}" if known else ""
+            return f"{' and '.join(str(m) for m in own)} can never match{allowed}"
     return ""
 
 
