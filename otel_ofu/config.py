@@ -18,7 +18,7 @@ from otel_ofu.yamlfile import Steps, YamlFile, convert, parse_yaml, read_yaml
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _UNITS_BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 _UNITS_HZ = {"Hz": 1.0, "kHz": 1e3, "MHz": 1e6, "GHz": 1e9}
-_QUANTITY = re.compile(r"(\d{1,18}(?:\.\d{1,9})?) ?([A-Za-z]+)")
+_QUANTITY = re.compile(r"(\d{1,18}(?:\.\d{1,9})?) ?([A-Za-z]+|%)")
 
 
 class Duration(float):
@@ -89,7 +89,7 @@ class Demo(_Section, frozen=True, kw_only=True):
     gpus: int = 8
 
 
-SourceName = Literal["auto", "dcgm", "nvml", "scrape", "demo"]
+SourceName = Literal["auto", "dcgm", "nvml", "scrape", "demo", "none"]
 Precision = Literal["", "fp64", "tf32", "bf16", "fp16", "fp8", "fp4", "int8", "mixed"]
 
 
@@ -106,8 +106,32 @@ class Gpu(_Section, frozen=True, kw_only=True):
     demo: Demo = Demo()
 
 
+class Listener(_Section, frozen=True, kw_only=True):
+    endpoint: str = ""
+
+
+class ServerTls(_Section, frozen=True, kw_only=True):
+    cert_file: str = ""
+    key_file: str = ""
+    client_ca_file: str = ""
+
+
+class OtlpIn(_Section, frozen=True, kw_only=True):
+    http: Listener = Listener()
+    grpc: Listener = Listener()
+    tls: ServerTls = ServerTls()
+    bearer_token_file: str = ""
+    max_http_size: Size = Size(20 * 2**20)
+    max_grpc_size: Size = Size(4 * 2**20)
+    max_pending_size: Size = Size(64 * 2**20)
+    max_pending_requests: int = 256
+    max_connections: int = 1024
+    max_entities: int = 200_000
+
+
 class Receivers(_Section, frozen=True, kw_only=True):
     gpu: Gpu = msgspec.field(default_factory=Gpu)
+    otlp: OtlpIn = OtlpIn()
 
 
 class Header(_Section, frozen=True, kw_only=True):
@@ -172,8 +196,14 @@ class Kubernetes(_Section, frozen=True, kw_only=True):
     kubelet_ca_file: str = ""
 
 
+class Percent(float):
+    """A ratio, written as `40%`."""
+
+
 class Jobs(_Section, frozen=True, kw_only=True):
     enabled: bool = True
+    target_ofu: Percent = Percent(0.4)
+    idle_below: Percent = Percent(0.01)
     providers: list[str] = msgspec.field(
         default_factory=lambda: [
             "environment",
@@ -195,6 +225,21 @@ class Jobs(_Section, frozen=True, kw_only=True):
     trust_pids: bool = False
     mapping_dirs: list[str] = []
     kubernetes: Kubernetes = Kubernetes()
+
+
+class Log(_Section, frozen=True, kw_only=True):
+    files: list[str] = []
+    command: list[str] = []
+    job: str = ""
+    start: Literal["end", "beginning"] = "end"
+    frameworks: list[str] = []
+    patterns: list[str] = []
+
+
+class Mfu(_Section, frozen=True, kw_only=True):
+    metrics: dict[str, str] = {}
+    interval: Duration = Duration(1)
+    logs: list[Log] = []
 
 
 class Flags(_Section, frozen=True, kw_only=True):
@@ -248,6 +293,7 @@ class Config(_Section, frozen=True, kw_only=True):
     exporters: Exporters = msgspec.field(default_factory=Exporters)
     outbox: Outbox = Outbox()
     jobs: Jobs = msgspec.field(default_factory=Jobs)
+    mfu: Mfu = Mfu()
     evidence: Evidence = Evidence()
     rules: Rules = Rules()
     agent: Agent = Agent()
@@ -256,6 +302,8 @@ class Config(_Section, frozen=True, kw_only=True):
 def _hook(type_: type[Any], value: Any) -> Any:  # noqa: ANN401 - msgspec's signature
     if type_ is Duration:
         return parse_duration(value)
+    if type_ is Percent:
+        return Percent(_quantity(value, {"%": 0.01}, "a part such as 40%"))
     if type_ is Size:
         return Size(_quantity(value, dict(_UNITS_BYTES), "a size such as 64KiB, 256MiB or 1GiB"))
     raise NotImplementedError(type_)
@@ -288,6 +336,11 @@ def _mistakes(config: Config) -> list[tuple[Steps, str]]:
         found.append(((*gpu_steps, "interval"), "must be from 100ms to 1h"))
     if gpu.reference_clock not in ("sku_table", "device_max"):
         found += _try((*gpu_steps, "reference_clock"), gpu.reference_clock)
+    listens = config.receivers.otlp.http.endpoint or config.receivers.otlp.grpc.endpoint
+    if listens and not config.rules.enabled:
+        found.append((("rules", "enabled"), "must be true where receivers.otlp listens"))
+    if gpu.source == "none" and not listens:
+        found.append(((*gpu_steps, "source"), "none needs an endpoint of receivers.otlp"))
     found += _exporter_mistakes(config.exporters)
     return found
 

@@ -64,7 +64,7 @@ def _keys(tree: object, path: str = "") -> set[str]:
         ("receivers: {gpu: {interval: 10ms}}", "c.yaml:1:29: must be from 100ms to 1h"),
         (
             "receivers: {gpu: {source: dcmg}}",
-            "c.yaml:1:27: unknown value 'dcmg'; one of: auto, dcgm, demo, nvml, scrape",
+            "c.yaml:1:27: unknown value 'dcmg'; one of: auto, dcgm, demo, none, nvml, scrape",
         ),
         (
             "receivers: {gpu: {reference_clock: fast}}",

@@ -1,6 +1,6 @@
-"""The agent as it runs: one source, one sampler, all exporters, until it is told to stop.
+"""The agent as it runs: rounds, rules, exporters, until it is told to stop.
 
-Enters: a config and a chosen source. Leaves: an exit status. Stops within its deadline even while a
+Enters: a config and a chosen source. Leaves: telemetry. Stops within its deadline even while a
 driver call hangs.
 """
 
@@ -13,20 +13,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from otel_ofu.app.additions import Processing, additions
-from otel_ofu.app.deriving import deriver
-from otel_ofu.app.owners import Holders, job_finder
+from otel_ofu.app.job_voices import Voices, follower
+from otel_ofu.app.node import work
 from otel_ofu.app.pipeline import Pipeline
+from otel_ofu.app.receiving import receiver
+from otel_ofu.app.sources import Chosen
 from otel_ofu.clock import Clock, SystemClock
 from otel_ofu.config import Config
-from otel_ofu.sampler import Sampler, ThreadReader
-from otel_ofu.sampler.reader import Factory
 from otel_ofu.schedule import Scheduler
 
 log = logging.getLogger(__name__)
 
-BUDGET = 0.8
-"""The share of an interval that a round waits for its source."""
 WARM_UP_S = 1.0
 """After the first round, which has no windows yet, comes a second after so long."""
 LOOK_S = 2.0
@@ -37,55 +34,50 @@ CLOSE_SOURCE_S = 1.0
 class Agent:
     """`start` returns at once; `stop` waits for what is unsent, at most its deadline."""
 
-    def __init__(
-        self, config: Config, name: str, factory: Factory, pipeline: Pipeline, host: str
-    ) -> None:
-        interval_s = float(config.receivers.gpu.interval)
+    def __init__(self, config: Config, chosen: Chosen, pipeline: Pipeline) -> None:
         self._config = config
         self._pipeline = pipeline
         self._clock: Clock = SystemClock()
-        self._sampler = Sampler(
-            ThreadReader(name, factory, self._clock),
-            deriver(config.receivers.gpu, host),
-            pipeline.take,
-            budget_s=BUDGET * interval_s,
-            meter=pipeline.telemetry.meter,
-        )
-        self._holders = Holders(config.receivers.gpu.nvml.library, self._clock)
-        processing, sampler = Processing(self._holders.processes), self._sampler
-        pipeline.additions += additions(config, host, processing, self._clock)
-        self._finder = job_finder(
-            config, processing.processes, sampler.devices, sampler.source_owners
-        )
-        if self._finder is not None:
-            sampler.owners = self._finder.owners
-        self._scheduler = Scheduler()
-        self._scheduler.every("sampler", interval_s, self._sampler.tick)
-        self._scheduler.every(
-            "agent-metrics",
-            float(config.agent.metrics_interval),
-            lambda _now: pipeline.telemetry.export_own(),
-        )
+        self._receiver = receiver(config, pipeline.rules.store) if pipeline.rules else None
+        self._voices = Voices(follower(config, self._clock), self._receiver, self._clock)
+        self._work = work(config, chosen, pipeline, self._voices, self._clock)
         self.reload_asked = threading.Event()
+        self._scheduler = self._scheduled()
+
+    @property
+    def places(self) -> list[str]:
+        """Where it listens for OTLP."""
+        return list(self._receiver.places) if self._receiver else []
+
+    def _scheduled(self) -> Scheduler:
+        config, pipeline, scheduler = self._config, self._pipeline, Scheduler()
+        scheduler.every("sampler", float(config.receivers.gpu.interval), self._work.tick)
+        own = pipeline.telemetry.export_own
+        scheduler.every("agent-metrics", float(config.agent.metrics_interval), lambda _now: own())
+        if config.mfu.logs:
+            scheduler.every("job-logs", float(config.mfu.interval), self._voices.poll)
         if pipeline.rules is not None:
-            self._scheduler.every("rules", pipeline.rules.interval_s, pipeline.judge)
-            self._scheduler.every("rule-files", LOOK_S, self._look_at_rules)
+            scheduler.every("rules", pipeline.rules.interval_s, pipeline.judge)
+            scheduler.every("rule-files", LOOK_S, self._look_at_rules)
+        return scheduler
 
     def start(self, stopped: threading.Event) -> None:
         """The first two rounds at once, so that numbers are there within seconds; then aligned."""
         self._pipeline.telemetry.start()
-        self._sampler.tick(self._clock.now_s())
+        if self._receiver is not None:
+            self._receiver.start()
+        self._work.tick(self._clock.now_s())
         if float(self._config.receivers.gpu.interval) > WARM_UP_S and not stopped.wait(WARM_UP_S):
-            self._sampler.tick(self._clock.now_s())
+            self._work.tick(self._clock.now_s())
         if not stopped.is_set():
             self._scheduler.start()
 
     def stop(self) -> None:
         self._scheduler.stop()
-        self._sampler.close(CLOSE_SOURCE_S)
-        if self._finder is not None:
-            self._finder.close()
-        self._holders.close()
+        self._work.close(CLOSE_SOURCE_S)
+        self._voices.close()
+        if self._receiver is not None:
+            self._receiver.close()
         left_s = float(self._config.agent.shutdown_deadline) - CLOSE_SOURCE_S
         self._pipeline.close(max(0.5, left_s))
 

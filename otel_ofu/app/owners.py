@@ -5,16 +5,19 @@ Enters: the config, and what the sampler knows. Leaves: a `JobFinder`, or nothin
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from otel_ofu.clock import Clock
 from otel_ofu.config import Config, Jobs
-from otel_ofu.errors import ConfigError, Problem, SourceError
+from otel_ofu.errors import ConfigError, Problem, SourceError, SourceUnavailable
 from otel_ofu.jobs import JobFinder, JobSettings
 from otel_ofu.model import Device
 from otel_ofu.sources.nvml import GpuProcess, NvmlSource
+
+log = logging.getLogger(__name__)
 
 
 class Holders:
@@ -27,15 +30,30 @@ class Holders:
     def __init__(self, library: str, clock: Clock) -> None:
         self._source = NvmlSource(library, clock=clock)
         self._lock = threading.Lock()
+        self._worked = False
+        self._told = False
 
     def processes(self) -> Sequence[GpuProcess]:
-        """Raises SourceError when the driver cannot be asked."""
+        """Raises SourceError when a driver that worked before cannot be asked."""
         with self._lock:
             try:
-                return self._source.processes()
+                found = self._source.processes()
+            except SourceUnavailable as error:
+                self._source.close()
+                if self._worked:
+                    raise
+                self._tell(error)
+                return ()
             except SourceError:
                 self._source.close()
                 raise
+            self._worked = True
+            return found
+
+    def _tell(self, error: SourceUnavailable) -> None:
+        if not self._told:
+            self._told = True
+            log.info("no process on a GPU is seen, so owners and flags are not: %s", error)
 
     def close(self) -> None:
         """Does not wait for a call that hangs."""
@@ -44,7 +62,7 @@ class Holders:
             self._lock.release()
 
 
-def job_settings(jobs: Jobs) -> JobSettings:
+def owner_settings(jobs: Jobs) -> JobSettings:
     """Raises ConfigError with what is allowed."""
     pods = jobs.kubernetes
     try:
@@ -76,7 +94,7 @@ def job_finder(
     if not config.jobs.enabled:
         return None
     return JobFinder(
-        job_settings(config.jobs),
+        owner_settings(config.jobs),
         processes=processes,
         devices=devices,
         source_owners=source_owners,

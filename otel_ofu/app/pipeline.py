@@ -29,6 +29,7 @@ class Pipeline:
         self, ground: Ground, telemetry: Telemetry, words: Words, clock: Clock | None = None
     ) -> None:
         self.telemetry = telemetry
+        self.host = ground.host
         self._words = words
         self._clock = clock or ground.clock
         self.additions: list[Addition] = []

@@ -63,7 +63,7 @@ class Chosen:
 
     @property
     def words(self) -> str:
-        return self.candidates[-1].words if self.candidates else self.name
+        return self.candidates[-1].words if self.candidates else "no GPUs of its own"
 
 
 def factory(name: str, gpu: Gpu, clock: Clock) -> Factory:
@@ -83,12 +83,18 @@ def choose(gpu: Gpu, clock: Clock) -> Chosen:
     Raises SourceUnavailable with the reasons of all when none does.
     """
     names = AUTO if gpu.source == "auto" else (gpu.source,)
+    if gpu.source == "none":
+        return Chosen("none", _nothing, [])
     candidates: list[Candidate] = []
     for name in names:
         candidates.append(look_at(name, gpu, clock).candidate)
         if candidates[-1].usable:
             return Chosen(name, factory(name, gpu, clock), candidates)
     raise _none(candidates)
+
+
+def _nothing() -> Source:
+    raise SourceUnavailable("no source is configured")
 
 
 def _none(candidates: Sequence[Candidate]) -> SourceUnavailable:

@@ -9,12 +9,14 @@ import argparse
 import sys
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from otel_ofu import __version__
 from otel_ofu.app.agent import Agent, run_until, stop_signals
 from otel_ofu.app.pipeline import Pipeline
-from otel_ofu.app.sources import choose
+from otel_ofu.app.sources import Chosen, choose
 from otel_ofu.app.telemetry import Ground, Telemetry
 from otel_ofu.cli import options
 from otel_ofu.clock import SystemClock
@@ -72,7 +74,8 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"recording {chosen.words} to {arguments.output}; Ctrl-C stops", file=sys.stderr)
     try:
         with stop_signals() as stopped:
-            _run(config, lambda: Recorded(chosen.factory(), writer), arguments.limit_s, stopped)
+            factory = partial(_recorded, chosen.factory, writer)
+            _run(config, replace(chosen, factory=factory), arguments.limit_s, stopped)
     finally:
         writer.close()
     size = Path(arguments.output).stat().st_size
@@ -81,7 +84,11 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if writer.lost_ticks else 0
 
 
-def _run(config: Config, factory: Factory, limit_s: float | None, stopped: threading.Event) -> None:
+def _recorded(factory: Factory, writer: RecordingWriter) -> Source:
+    return Recorded(factory(), writer)
+
+
+def _run(config: Config, chosen: Chosen, limit_s: float | None, stopped: threading.Event) -> None:
     host = options.host_name()
     quiet = Config(
         receivers=config.receivers,
@@ -93,4 +100,4 @@ def _run(config: Config, factory: Factory, limit_s: float | None, stopped: threa
     screens = options.screen(config.exporters.console.mode, "recording")
     telemetry = Telemetry(ground, screens, stopped)
     pipeline = Pipeline(ground, telemetry, options.words(screens))
-    run_until(stopped, Agent(quiet, "recorded", factory, pipeline, host), limit_s)
+    run_until(stopped, Agent(quiet, chosen, pipeline), limit_s)

@@ -15,8 +15,10 @@ from otel_ofu import __version__
 from otel_ofu.app.agent import Agent, run_until, stop_signals
 from otel_ofu.app.deriving import deriver
 from otel_ofu.app.exporters import listen, otlp_targets
-from otel_ofu.app.owners import job_settings
+from otel_ofu.app.job_voices import follower, job_settings
+from otel_ofu.app.owners import owner_settings
 from otel_ofu.app.pipeline import Pipeline
+from otel_ofu.app.receiving import check_receiver
 from otel_ofu.app.rules import rules_of
 from otel_ofu.app.sources import Chosen, choose
 from otel_ofu.app.state import state_dir
@@ -26,6 +28,7 @@ from otel_ofu.cli.demo import run_demo
 from otel_ofu.clock import SystemClock
 from otel_ofu.config import Config
 from otel_ofu.errors import SourceUnavailable
+from otel_ofu.evidence import load_flags
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -68,7 +71,11 @@ def _check(config: Config, path: str | None) -> int:
     otlp_targets(config, os.environ)
     deriver(config.receivers.gpu, "")
     rules_of(config)
+    owner_settings(config.jobs)
     job_settings(config.jobs)
+    check_receiver(config)
+    load_flags(config.evidence.flags.files)
+    follower(config, SystemClock())
     if config.exporters.prometheus.listen:
         listen(config.exporters.prometheus)
     print(f"{path or 'the default configuration'}: good")
@@ -96,12 +103,14 @@ class _Run:
         title = f"otel-ofu {__version__}: {self.chosen.words}"
         screens = options.screen(config.exporters.console.mode, title, sends=sends)
         telemetry = Telemetry(ground, screens, stopped)
-        print(self._first_line(telemetry), file=sys.stderr, flush=True)
         pipeline = Pipeline(ground, telemetry, options.words(screens))
-        agent = Agent(config, self.chosen.name, self.chosen.factory, pipeline, host)
+        agent = Agent(config, self.chosen, pipeline)
+        print(self._first_line(telemetry, agent), file=sys.stderr, flush=True)
         run_until(stopped, agent, self.limit_s)
 
-    def _first_line(self, telemetry: Telemetry) -> str:
+    def _first_line(self, telemetry: Telemetry, agent: Agent) -> str:
         interval_s = float(self.config.receivers.gpu.interval)
         where = ", ".join(telemetry.places) or "this terminal alone (no exporter is configured)"
-        return f"otel-ofu {__version__}: {self.chosen.words}, every {interval_s:g} s, to {where}"
+        listens = f", listening at {', '.join(agent.places)}" if agent.places else ""
+        words = f"{self.chosen.words}{listens}"
+        return f"otel-ofu {__version__}: {words}, every {interval_s:g} s, to {where}"

@@ -21,8 +21,15 @@ def entity_key(entity: Entity) -> EntityKey:
 
 
 def instance_id(entity: Entity) -> str:
-    """`service.instance.id`: the hw.id of a GPU, the id of anything else."""
-    return hw_id(entity) if entity.kind == "gpu" else entity.id
+    """`service.instance.id`: the hw.id of a GPU, the id of anything else.
+
+    What a node alone sees of a job that spans nodes is told apart by the node.
+    """
+    if entity.kind == "gpu":
+        return hw_id(entity)
+    if entity.attributes.get("ofu.job.scope") == "node" and "host.name" in entity.attributes:
+        return f"{entity.id}/{entity.attributes['host.name']}"
+    return entity.id
 
 
 def hw_id(entity: Entity) -> str:

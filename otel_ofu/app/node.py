@@ -1,0 +1,85 @@
+"""What an agent does each interval: read the GPUs of a node, or look over those of a fleet.
+
+Enters: the scheduled instant. Leaves: a round in the pipeline.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from otel_ofu.app.additions import Processing, additions
+from otel_ofu.app.deriving import deriver
+from otel_ofu.app.job_voices import FleetAddition, JobAddition, Voices
+from otel_ofu.app.owners import Holders, job_finder
+from otel_ofu.app.pipeline import Pipeline
+from otel_ofu.app.sources import Chosen
+from otel_ofu.clock import Clock
+from otel_ofu.config import Config
+from otel_ofu.sampler import Sampler, ThreadReader
+from otel_ofu.store import Store
+
+BUDGET = 0.8
+"""The share of an interval that a round waits for its source."""
+
+
+class Work(Protocol):
+    """One round an interval. `close` waits no longer than its deadline."""
+
+    def tick(self, now_s: float) -> None: ...
+
+    def close(self, deadline_s: float) -> None: ...
+
+
+class NodeWork:
+    """Reads one source; looks who owns the GPUs, what their processes carry, how the node does."""
+
+    def __init__(
+        self, config: Config, chosen: Chosen, pipeline: Pipeline, voices: Voices, clock: Clock
+    ) -> None:
+        host = pipeline.host
+        self._sampler = Sampler(
+            ThreadReader(chosen.name, chosen.factory, clock),
+            deriver(config.receivers.gpu, host),
+            pipeline.take,
+            budget_s=BUDGET * float(config.receivers.gpu.interval),
+            meter=pipeline.telemetry.meter,
+        )
+        self._holders = Holders(config.receivers.gpu.nvml.library, clock)
+        processing = Processing(self._holders.processes)
+        pipeline.additions += additions(config, host, processing, clock)
+        pipeline.additions.append(JobAddition(config, voices))
+        self._finder = job_finder(
+            config, processing.processes, self._sampler.devices, self._sampler.source_owners
+        )
+        if self._finder is not None:
+            self._sampler.owners = self._finder.owners
+
+    def tick(self, now_s: float) -> None:
+        self._sampler.tick(now_s)
+
+    def close(self, deadline_s: float) -> None:
+        self._sampler.close(deadline_s)
+        if self._finder is not None:
+            self._finder.close()
+        self._holders.close()
+
+
+class GatewayWork:
+    """Has no GPUs: other agents send theirs, and the jobs over all of them are made here."""
+
+    def __init__(self, config: Config, pipeline: Pipeline, store: Store, voices: Voices) -> None:
+        self._pipeline = pipeline
+        pipeline.additions.append(FleetAddition(config, store, voices))
+
+    def tick(self, now_s: float) -> None:  # noqa: ARG002 - the pipeline has a clock
+        self._pipeline.take(())
+
+    def close(self, deadline_s: float) -> None:
+        """Nothing is held."""
+
+
+def work(config: Config, chosen: Chosen, pipeline: Pipeline, voices: Voices, clock: Clock) -> Work:
+    """A node's work, or a gateway's where no source is configured."""
+    if chosen.name == "none" and pipeline.rules is not None:
+        return GatewayWork(config, pipeline, pipeline.rules.store, voices)
+    return NodeWork(config, chosen, pipeline, voices, clock)

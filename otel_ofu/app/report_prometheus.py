@@ -1,0 +1,193 @@
+"""A report from what Prometheus, Mimir, Thanos or VictoriaMetrics keep.
+
+Enters: a server and a span of time. Leaves: what a `Gather` counted. Each bucket of time is a few
+instant queries whose windows are the bucket, added up by job on the server: no more than a number
+a job comes back, however many GPUs there are.
+
+The counters of jobs (docs/metrics.md) are asked where there are any, of gateways before those of
+nodes; else the GPUs themselves, of which each counts for the whole of a bucket that it is in.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from otel_ofu.catalog.prometheus_names import label_name, label_value, metric_name
+from otel_ofu.catalog.registry import load_registry
+from otel_ofu.engine.promql.server import Queries
+from otel_ofu.errors import OtelOfuError
+from otel_ofu.report import Gather, Said, Seen
+
+JOB = "ofu_job_id"
+SKU = "ofu_gpu_sku"
+MOST_BUCKETS = 2000
+IDLE_BELOW = 0.01
+
+Progress = Callable[[str, float], None]
+Values = Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Time in buckets: `count` of them, `step_s` each, from `start_s` (Unix seconds) on."""
+
+    start_s: float
+    step_s: float
+    count: int
+
+    @property
+    def end_s(self) -> float:
+        return self.start_s + self.count * self.step_s
+
+    @property
+    def window(self) -> str:
+        return f"{round(self.step_s)}s"
+
+    @property
+    def whole(self) -> str:
+        return f"{round(self.step_s * self.count)}s"
+
+
+def stretch(since_s: float, until_s: float, step_s: float | None) -> Stretch:
+    """The buckets of a span of time; `step_s` None: as many as a picture shows.
+
+    Raises OtelOfuError for a span that is none, or more than 2,000 steps.
+    """
+    if until_s <= since_s:
+        raise OtelOfuError("report: --since is not before --until")
+    step_s = max(1.0, round(step_s)) if step_s else _fitting(until_s - since_s)
+    start_s = math.floor(since_s / step_s) * step_s
+    count = math.ceil((until_s - start_s) / step_s)
+    if count > MOST_BUCKETS:
+        raise OtelOfuError(
+            f"report: {count:,} steps of {step_s:g} s; at most {MOST_BUCKETS:,}: a longer --step"
+        )
+    return Stretch(start_s, step_s, count)
+
+
+def read_prometheus(
+    gather: Gather,
+    server: Queries,
+    time: Stretch,
+    progress: Progress = lambda _words, _time_s: None,
+) -> list[str]:
+    """Notes on where the numbers come from. Raises QueryError as the server does not answer."""
+    asked, note = _asked(server, time)
+    for number in range(time.count):
+        end_s = time.start_s + (number + 1) * time.step_s
+        found = {name: _by_job(server, query, end_s) for name, query in asked.items()}
+        _count(gather, found, end_s - time.step_s / 2)
+        progress("asking", end_s)
+    for labels, _ in server.query(_skus(time), time.end_s):
+        job = labels.get(JOB, "")
+        if job in gather.about and SKU in labels:
+            gather.describe(job, {"ofu.gpu.sku": labels[SKU]})
+    return [note]
+
+
+def _count(gather: Gather, found: Mapping[str, Values], time_s: float) -> None:
+    for job, held_s in found["held"].items():
+        gather.add(
+            Seen(
+                job=job,
+                time_s=time_s,
+                held_s=held_s,
+                seen_s=found["seen"].get(job, 0.0),
+                done_s=found["done"].get(job, 0.0),
+                idle_s=found["idle"].get(job, 0.0),
+                limit=found["limit"].get(job),
+            )
+        )
+    told = ("mfu", "said", "rate")
+    for job in dict.fromkeys(job for name in told for job in found[name] if job):
+        mfu, said, rate = (found[name].get(job) for name in told)
+        gather.say(Said(job, time_s, mfu=said, flop_per_s=rate, our_mfu=mfu))
+
+
+def _asked(server: Queries, time: Stretch) -> tuple[dict[str, str], str]:
+    """What is asked in each bucket, by name, and in words where it comes from."""
+    window = f"[{time.window}]"
+    said = {
+        "mfu": _average("mfu", window),
+        "said": _average("mfu_reported", window),
+        "rate": _average("model_flop_rate", window),
+        "limit": _average("flop_limit", window),
+    }
+    for scope, note in (
+        ('host_name=""', "Counters of jobs, as a gateway adds them up."),
+        ('host_name!=""', "Counters of jobs, as the agents of the nodes add them up."),
+    ):
+        some = f"count(last_over_time({_selector('job_gpu_time', scope)}[{time.whole}]))"
+        if server.query(some, time.end_s):
+            return {**_of_jobs(scope, window), **said}, note + " Lost time is that of whole jobs."
+    note = "No counters of jobs: each GPU counts for the whole of a step that it is in."
+    return {**_of_gpus(window, time.step_s), **said}, note + " Lost time is that of whole jobs."
+
+
+def _of_jobs(scope: str, window: str) -> dict[str, str]:
+    keys = {
+        "held": "job_gpu_time",
+        "seen": "job_observed_time",
+        "done": "job_effective_time",
+        "idle": "job_idle_time",
+    }
+    return {
+        name: f"sum by ({JOB}) (increase({_selector(key, scope)}{window}))"
+        for name, key in keys.items()
+    }
+
+
+def _of_gpus(window: str, step_s: float) -> dict[str, str]:
+    ofu = f"avg_over_time({_selector('ofu')}{window})"
+    names = "|".join(_name(key) for key in ("ofu", "ofu_gap", "gpu_util"))
+    there = f"last_over_time({{__name__=~{_quoted(names)}}}{window})"
+    idle = f"avg_over_time({_selector('gpu_util')}{window}) < {IDLE_BELOW}"
+    return {
+        "held": f"{step_s:g} * count by ({JOB}) (group by ({JOB}, hw_id) ({there}))",
+        "seen": f"{step_s:g} * count by ({JOB}) ({ofu})",
+        "done": f"{step_s:g} * sum by ({JOB}) ({ofu})",
+        "idle": f"{step_s:g} * count by ({JOB}) ({idle})",
+    }
+
+
+def _skus(time: Stretch) -> str:
+    there = f"last_over_time({_selector('ofu')}[{time.whole}])"
+    return f"group by ({JOB}, {SKU}) ({there})"
+
+
+def _average(key: str, window: str) -> str:
+    return f"avg by ({JOB}) (avg_over_time({_selector(key)}{window}))"
+
+
+def _by_job(server: Queries, query: str, at_s: float) -> dict[str, float]:
+    samples = server.query(query, at_s)
+    return {labels.get(JOB, ""): value for labels, value in samples if math.isfinite(value)}
+
+
+def _name(key: str) -> str:
+    metric = load_registry().metric(key)
+    return metric_name(metric.name, metric.unit, metric.kind).metric
+
+
+def _selector(key: str, *matchers: str) -> str:
+    attributes = load_registry().point_attributes(key)
+    told = [f"{label_name(name)}={_quoted(value)}" for name, value in sorted(attributes.items())]
+    return f"{_name(key)}{{{','.join([*told, *matchers])}}}"
+
+
+def _quoted(text: str) -> str:
+    return f'"{label_value(text)}"'
+
+
+def _fitting(length_s: float) -> float:
+    return next(step for step in _round_steps() if length_s / step <= 280)  # noqa: PLR2004 - a picture
+
+
+def _round_steps() -> Iterator[float]:
+    yield from (60.0, 120.0, 300.0, 600.0, 900.0, 1800.0)
+    hours = 1.0
+    while True:
+        yield hours * 3600.0
+        hours *= 2

@@ -1,0 +1,97 @@
+"""Recordings, and what jobs said meanwhile, into a report.
+
+Enters: files. Leaves: what a `Gather` counted, and notes on what was left out. Files are read one
+after the other, tick by tick, in the order of their first tick.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from otel_ofu.app.deriving import deriver
+from otel_ofu.config import Gpu
+from otel_ofu.errors import ConfigError, Problem
+from otel_ofu.mfu.peaks import TERA
+from otel_ofu.report import Gather, Said
+from otel_ofu.sources.recording import RecordingSource
+from otel_ofu.sources.recording.columns import ColumnMap
+
+MAX_LINE_BYTES = 1 << 20  # what is longer is no report, and ends as a line that is cut off
+
+Progress = Callable[[str, float], None]
+"""Called with what is read and the time (Unix seconds) that it has come to."""
+
+
+class SaidLine(msgspec.Struct, frozen=True):
+    """A line of a file of reports: a JSON object with the members of `otel_ofu.mfu.JobReport`.
+
+    Others than these are not looked at.
+    """
+
+    time_s: float
+    job: str = ""
+    mfu: float | None = None
+    tflops_per_gpu: float | None = None
+
+
+def read_recordings(
+    gather: Gather,
+    paths: Sequence[str],
+    gpu: Gpu,
+    columns: ColumnMap | None = None,
+    progress: Progress = lambda _words, _time_s: None,
+) -> list[str]:
+    """Notes on what was left out. Raises ConfigError with file:line for a file that is none."""
+    notes: list[str] = []
+    starts = {path: _first_s(path, columns) for path in dict.fromkeys(paths)}
+    ordered = sorted(starts, key=lambda path: starts[path])
+    for count, path in enumerate(ordered, 1):
+        source = RecordingSource(path, columns)
+        derived = deriver(gpu, "")
+        words = f"{path} ({count} of {len(ordered)})"
+        try:
+            for time_s, tick in source.ticks():
+                by_uuid = {reading.device.uuid: reading for reading in tick}
+                gather.observe(derived.derive(r, by_uuid.get(r.device.parent)) for r in tick)
+                progress(words, time_s)
+        finally:
+            source.close()
+        notes += source.notes
+    return notes
+
+
+def read_reports(gather: Gather, paths: Sequence[str]) -> None:
+    """After the recordings. A line without `job` belongs to the only job, if there is just one."""
+    only = gather.only_job()
+    for path in paths:
+        try:
+            with Path(path).open("rb") as file:
+                number = 0
+                while line := file.readline(MAX_LINE_BYTES + 1):
+                    number += 1
+                    if line.strip():
+                        gather.say(_said(path, number, line, only))
+        except OSError as error:
+            raise ConfigError([Problem(path, 0, 0, f"cannot be read: {error.strerror}")]) from error
+
+
+def _first_s(path: str, columns: ColumnMap | None) -> float:
+    source = RecordingSource(path, columns)
+    try:
+        first_s = source.next_s
+    finally:
+        source.close()
+    return math.inf if first_s is None else first_s
+
+
+def _said(path: str, number: int, line: bytes, only: str) -> Said:
+    try:
+        told = msgspec.json.decode(line, type=SaidLine)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ConfigError([Problem(path, number, 1, f"no report of a job: {error}")]) from error
+    rate = None if told.tflops_per_gpu is None else told.tflops_per_gpu * TERA
+    return Said(told.job or only, told.time_s, told.mfu, rate)

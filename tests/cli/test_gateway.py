@@ -1,0 +1,120 @@
+"""Agents on nodes, a gateway behind them, and a training job that says its own speed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from tests.cli.command import run, start
+
+GATEWAY = """\
+state_dir: {folder}/gateway
+receivers:
+  gpu: {{source: none, interval: 1s}}
+  otlp: {{http: {{endpoint: "127.0.0.1:0"}}}}
+exporters: {{file: {{path: {folder}/gateway.jsonl}}}}
+"""
+NODE = """\
+state_dir: {folder}/node
+receivers: {{gpu: {{source: demo, interval: 1s, demo: {{scenario: healthy, gpus: 2}}}}}}
+exporters:
+  otlp_http: {{endpoint: "{endpoint}"}}
+  file: {{path: {folder}/node.jsonl}}
+mfu: {{logs: [{{files: ["{folder}/train.log"], job: "4242", start: beginning}}]}}
+"""
+LOG = (
+    "step:  1  loss: 2.0  grad_norm:  1.0  memory: 47.90GiB(60.10%)  "
+    "tps: 8,000  tflops: 400.00  mfu: 40.44%\n"
+)
+
+
+@contextmanager
+def agent(folder: Path, text: str, name: str) -> Iterator[subprocess.Popen[str]]:
+    (folder / name).write_text(text)
+    process = start(folder, "run", "-c", name)
+    try:
+        yield process
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+        assert process.returncode == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def points(path: Path, name: str) -> list[dict[str, Any]]:
+    """The data points of a metric in a file of OTLP JSON lines."""
+    if not path.exists():
+        return []
+    return [
+        point
+        for line in path.read_text().splitlines()
+        for resource in json.loads(line).get("resourceMetrics", [])
+        for metric in resource["scopeMetrics"][0]["metrics"]
+        if metric["name"] == name
+        for point in metric.get("gauge", {}).get("dataPoints", [])
+        if "asDouble" in point
+    ]
+
+
+def wait_for(ask: Callable[[], object], seconds: float = 30) -> None:
+    end = time.monotonic() + seconds
+    while not ask():
+        assert time.monotonic() < end
+        Event().wait(0.1)
+
+
+def test_a_gateway_makes_the_jobs_over_the_nodes_that_send_to_it(tmp_path: Path) -> None:
+    (tmp_path / "train.log").write_text(LOG)
+    with agent(tmp_path, GATEWAY.format(folder=tmp_path), "gateway.yaml") as gateway:
+        assert gateway.stderr is not None
+        first = gateway.stderr.readline()
+        assert "no GPUs of its own, listening at " in first
+        endpoint = "http://" + first.split(" on ")[1].split(",")[0]
+        node = NODE.format(folder=tmp_path, endpoint=endpoint)
+        with agent(tmp_path, node, "node.yaml"):
+            out = tmp_path / "gateway.jsonl"
+            wait_for(lambda: points(out, "ofu.job.utilization"))
+            wait_for(lambda: points(tmp_path / "node.jsonl", "ofu.job.mfu"))
+    (ofu, *_) = points(out, "ofu.job.utilization")
+    assert 0.35 < ofu["asDouble"] < 0.5
+    (mfu, *_) = points(tmp_path / "node.jsonl", "ofu.job.mfu")
+    assert mfu["asDouble"] == pytest.approx(400 / 989.4, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "receivers: {gpu: {source: none}}",
+            "c.yaml:1:27: none needs an endpoint of receivers.otlp",
+        ),
+        (
+            "receivers: {otlp: {http: {endpoint: '127.0.0.1:0'}}}\nrules: {enabled: false}",
+            "c.yaml:2:18: must be true where receivers.otlp listens",
+        ),
+        ("receivers: {otlp: {grpc: {endpoint: '4317'}}}", "'4317' is no address"),
+        ("mfu: {metrics: {my.mfu: speed}}", "mfu.metrics: 'speed'; allowed: mfu"),
+        ("mfu: {logs: [{job: a}]}", "either `files` or `command`"),
+        ("jobs: {target_ofu: 40}", "40 is not a part such as 40%"),
+        ("jobs: {providers: [sulrm]}", "sulrm"),
+        ("evidence: {flags: {files: [/nonexistent.yaml]}}", "/nonexistent.yaml"),
+    ],
+)
+def test_a_config_that_cannot_be_is_told_before_anything_starts(
+    tmp_path: Path, text: str, told: str
+) -> None:
+    (tmp_path / "c.yaml").write_text(text + "\n")
+    done = run(tmp_path, "run", "--check", "-c", "c.yaml")
+    assert done.returncode == 2, done.stdout
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
