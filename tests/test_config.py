@@ -31,6 +31,12 @@ def test_the_sample_file_holds_every_key_at_its_default() -> None:
     assert _keys(written) == _keys(msgspec.to_builtins(Config(), enc_hook=lambda v: v + 0))
 
 
+def test_the_gateway_sample_is_good() -> None:
+    config = load_config(shipped("config") / "gateway.yaml")
+    assert config.receivers.gpu.source == "none"
+    assert config.receivers.otlp.http.endpoint == "127.0.0.1:4318"
+
+
 def test_every_key_of_the_sample_file_has_a_comment() -> None:
     lines = SAMPLE.read_text("utf-8").splitlines()
     bare = [

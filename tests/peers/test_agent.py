@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from otel_ofu.resources import shipped
 from tests.cli.command import NOWHERE, start
 from tests.peers.child import wait_until
+from tests.peers.peer import run_tool
 from tests.peers.processes import Collector
 
 pytestmark = pytest.mark.peer
@@ -113,3 +115,8 @@ def test_an_agent_that_is_killed_sends_the_rest_at_its_next_start(
         wait_until(lambda: len(ofu_times(taker)) >= 8, "what the first agent left", 20)
     times = ofu_times(taker)
     assert times == sorted(times)
+
+
+def test_the_collector_takes_our_sample_configuration(collector: StartCollector) -> None:
+    collector(start=False)
+    run_tool("otelcol", "validate", f"--config={shipped('config') / 'collector.yaml'}")
