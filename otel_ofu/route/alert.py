@@ -94,6 +94,9 @@ def labels_of(diagnosis: Diagnosis) -> dict[str, str]:
 
 def label_name(name: str) -> str:
     """`ofu.job.id` -> `ofu_job_id`; what no label may hold becomes an underscore."""
+    plain = name.replace(".", "_")
+    if plain.isascii() and plain.isidentifier():
+        return plain
     clean = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
     return f"_{clean}" if clean[:1].isdigit() or not clean else clean
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+import msgspec
+
 from otel_ofu.outbox.parcel import Priority
 from otel_ofu.outbox.queues import Queue
 from otel_ofu.route.alert import Alert
@@ -32,11 +34,16 @@ class AlertmanagerFeed:
         self._resend_s = resend_s
         self._labels = labels
         self._options = options
+        # What was pushed last of each alert: 0.3 ms to make, and sent again every minute.
+        self._encoded: dict[str, bytes] = {}
         self._due_s = {queue.exporter: float("-inf") for queue in queues}
 
-    def push(self, alerts: Collection[Alert], now_s: float) -> None:
+    def push(self, alerts: Collection[Alert]) -> None:
         """What has just changed, to everybody."""
-        self._put(self._queues, alerts, now_s)
+        if self._queues and alerts:
+            encoded = {alert.id: self._encode(alert) for alert in alerts}
+            self._encoded |= encoded
+            self._put(self._queues, list(encoded.values()))
 
     def tick(self, alerts: Collection[Alert], now_s: float) -> None:
         """Everything again, to those whose time has come. A clock that was set back is noticed."""
@@ -48,14 +55,17 @@ class AlertmanagerFeed:
             <= now_s
             < self._due_s[queue.exporter]
         ]
-        self._put(due, alerts, now_s)
+        if due:
+            known = self._encoded
+            self._encoded = {a.id: known.get(a.id) or self._encode(a) for a in alerts}
+            self._put(due, list(self._encoded.values()))
         for queue in due:
             self._due_s[queue.exporter] = now_s + self._resend_s
 
-    def _put(self, queues: Sequence[Queue], alerts: Collection[Alert], now_s: float) -> None:
-        if not queues or not alerts:
-            return
-        wire = [posted(alert, self._labels, self._options, now_s) for alert in alerts]
-        for body in bodies_of(wire):
+    def _encode(self, alert: Alert) -> bytes:
+        return msgspec.json.encode(posted(alert, self._labels, self._options))
+
+    def _put(self, queues: Sequence[Queue], encoded: Sequence[bytes]) -> None:
+        for body in bodies_of(encoded):
             for queue in queues:
                 queue.put(body, Priority.EVENTS)

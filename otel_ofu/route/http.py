@@ -118,8 +118,8 @@ class HttpDelivery:
         parts = self._halve(body.raw()) if self._halve else None
         if parts is None:
             return None
-        left, right = (Body.of(body.signal, raw, body.points // 2) for raw in parts)
-        return left, right
+        few, signal = body.points // 2, body.signal
+        return Body.of(signal, parts[0], few), Body.of(signal, parts[1], body.points - few)
 
     def close(self) -> None:
         self._poster.close()

@@ -50,7 +50,7 @@ Found = tuple[list[Alert], dict[str, Kept]]
 
 
 class RouteMemory:
-    """One file; `path` None keeps nothing. OtelOfuError if another process uses it."""
+    """One file; `path` None keeps nothing. OtelOfuError if it cannot be made or written."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path

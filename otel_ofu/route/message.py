@@ -118,9 +118,9 @@ def message_of(notification: Notification, options: MessageOptions, form: Form) 
     return Message(_short(title, _MOST_LINE), body)
 
 
-def text_of(alert: Alert, now_s: float, options: MessageOptions) -> str:
-    """All of the message about one alert as plain text, the first line included."""
-    alone = Notification("", "", "", {}, [alert], now_s)
+def text_of(alert: Alert, options: MessageOptions) -> str:
+    """All of the message about one alert as plain text, as it was when it changed last."""
+    alone = Notification("", "", "", {}, [alert], alert.diagnosis.at_s)
     return "\n".join(written(options.parts, _view(alone, options), "text")).strip()
 
 
@@ -154,16 +154,17 @@ def _compared(said: Diagnosis) -> str:
 def _view(notification: Notification, options: MessageOptions) -> dict[str, object]:
     now_s, zone = notification.at_s, options.zone
     alerts = notification.alerts
-    lines = [headline(alert, now_s, zone) for alert in alerts[: options.most_alerts]]
+    views = [_alert_view(alert, now_s, zone) for alert in alerts[: options.most_alerts]]
+    lines = [str(view["headline"]) for view in views]
     more = f" (+{len(alerts) - 1} more)" if len(alerts) > 1 else ""
     also = {"lines": lines[1:], "left_out": len(alerts) - len(lines)}
     return {
         "headline": lines[0] + more,
-        "first": _alert_view(alerts[0], now_s, zone),
+        "first": views[0],
         "also": also if len(alerts) > 1 else None,
         "status": notification.status,
         "count": len(alerts),
-        "alerts": [_alert_view(a, now_s, zone) for a in alerts[: options.most_alerts]],
+        "alerts": views,
         "group_labels": dict(notification.group_labels),
         "receiver": notification.receiver,
         "external_url": options.external_url,

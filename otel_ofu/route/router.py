@@ -58,8 +58,8 @@ class Router:
     """Thread-safe. `state_dir` None keeps what was told in memory alone.
 
     The outbox needs the queues of `queue_limits(settings)`. ValueError or OSError for settings
-    that are no use (`check` names all that is wrong with them), OtelOfuError if another process
-    has the file.
+    that are no use (`check` names all that is wrong with them), OtelOfuError for a file that
+    cannot be made or written.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Router:
             self._unsaved.alerts.add(alert.id)
             if alert.firing:
                 self._place(alert, now_s)
-        self._feed.push(alerts, now_s)
+        self._feed.push(alerts)
         self._save()
 
     def _place(self, alert: Alert, now_s: float) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from otel_ofu.clock import Clock
 from otel_ofu.model import Diagnosis, Entity, RankedCause
 from otel_ofu.outbox.body import Body
@@ -49,10 +51,9 @@ def sample(
     now_s = clock.now_s()
     alert = opened(sample_diagnosis(now_s))
     if name == ALERTMANAGER and settings.alertmanager.servers:
-        wire = alertmanager.posted(
-            alert, settings.alertmanager.labels, message_options(settings), now_s
-        )
-        (body,) = alertmanager.bodies_of([wire])
+        labels = settings.alertmanager.labels
+        wire = alertmanager.posted(alert, labels, message_options(settings))
+        (body,) = alertmanager.bodies_of([msgspec.json.encode(wire)])
         return [_sent(server, [body]) for server in servers_of(settings, clock, environ)]
     targets = [t for t in targets_of(settings, clock, environ) if t.receiver == name]
     if not targets:

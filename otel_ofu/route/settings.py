@@ -8,7 +8,6 @@ variables alone; there is no key to write one down.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -69,7 +68,7 @@ class HttpConfig(_Section, frozen=True, kw_only=True):
 class AlertmanagerConfig(_Section, frozen=True, kw_only=True):
     """Every server is sent every alert; `labels` are added to each."""
 
-    servers: Sequence[str] = ()
+    servers: list[str] = []
     resend_delay: Duration = Duration(60)
     labels: dict[str, str] = {}
     http_config: HttpConfig = HttpConfig()
@@ -118,25 +117,25 @@ class StdoutConfig(_Section, frozen=True, kw_only=True):
 
 class ReceiverConfig(_Section, frozen=True, kw_only=True):
     name: str
-    webhook_configs: Sequence[WebhookConfig] = ()
-    pagerduty_configs: Sequence[PagerdutyConfig] = ()
-    apprise_configs: Sequence[AppriseConfig] = ()
-    stdout_configs: Sequence[StdoutConfig] = ()
+    webhook_configs: list[WebhookConfig] = []
+    pagerduty_configs: list[PagerdutyConfig] = []
+    apprise_configs: list[AppriseConfig] = []
+    stdout_configs: list[StdoutConfig] = []
 
 
 class RouteConfig(_Section, frozen=True, kw_only=True):
     """A child route; what is None or empty is the parent's."""
 
     receiver: str = ""
-    matchers: Sequence[str] = ()
+    matchers: list[str] = []
     continue_: bool = msgspec.field(name="continue", default=False)
-    group_by: Sequence[str] | None = None
+    group_by: list[str] | None = None
     group_wait: Duration | None = None
     group_interval: Duration | None = None
     repeat_interval: Duration | None = None
-    mute_time_intervals: Sequence[str] = ()
-    active_time_intervals: Sequence[str] = ()
-    routes: Sequence[RouteConfig] = ()
+    mute_time_intervals: list[str] = []
+    active_time_intervals: list[str] = []
+    routes: list[RouteConfig] = []
 
 
 class InhibitRule(_Section, frozen=True, kw_only=True):
@@ -146,9 +145,9 @@ class InhibitRule(_Section, frozen=True, kw_only=True):
     higher severity than the source is told nevertheless.
     """
 
-    source_matchers: Sequence[str] = ()
-    target_matchers: Sequence[str] = ()
-    equal: Sequence[str] = ()
+    source_matchers: list[str] = []
+    target_matchers: list[str] = []
+    equal: list[str] = []
     spare_worse: bool = False
 
 
@@ -158,31 +157,31 @@ class TimeRange(_Section, frozen=True, kw_only=True):
 
 
 class TimeSpanConfig(_Section, frozen=True, kw_only=True):
-    times: Sequence[TimeRange] = ()
-    weekdays: Sequence[str] = ()
-    days_of_month: Sequence[str] = ()
-    months: Sequence[str] = ()
-    years: Sequence[str] = ()
+    times: list[TimeRange] = []
+    weekdays: list[str] = []
+    days_of_month: list[str] = []
+    months: list[str] = []
+    years: list[str] = []
     location: str = "UTC"
 
 
 class TimeIntervalConfig(_Section, frozen=True, kw_only=True):
     name: str
-    time_intervals: Sequence[TimeSpanConfig]
+    time_intervals: list[TimeSpanConfig]
 
 
 # What a job suffers its GPUs suffer too: one message. A worse finding below is told all the same.
 JOB_OVER_NODE_OVER_GPU = (
     InhibitRule(
-        source_matchers=('ofu_entity="job"',),
-        target_matchers=('ofu_entity=~"node|gpu"',),
-        equal=("ofu_job_id",),
+        source_matchers=['ofu_entity="job"'],
+        target_matchers=['ofu_entity=~"node|gpu"'],
+        equal=["ofu_job_id"],
         spare_worse=True,
     ),
     InhibitRule(
-        source_matchers=('ofu_entity="node"',),
-        target_matchers=('ofu_entity="gpu"',),
-        equal=("host_name",),
+        source_matchers=['ofu_entity="node"'],
+        target_matchers=['ofu_entity="gpu"'],
+        equal=["host_name"],
         spare_worse=True,
     ),
 )
@@ -197,15 +196,17 @@ class RouteSettings(_Section, frozen=True, kw_only=True):
     """
 
     alertmanager: AlertmanagerConfig = AlertmanagerConfig()
-    receivers: Sequence[ReceiverConfig] = ()
+    receivers: list[ReceiverConfig] = []
     receiver: str = ""
-    group_by: Sequence[str] = ("ofu_job_id",)
+    group_by: list[str] = msgspec.field(default_factory=lambda: ["ofu_job_id"])
     group_wait: Duration = Duration(30)
     group_interval: Duration = Duration(300)
     repeat_interval: Duration = Duration(14400)
-    routes: Sequence[RouteConfig] = ()
-    inhibit_rules: Sequence[InhibitRule] = JOB_OVER_NODE_OVER_GPU
-    time_intervals: Sequence[TimeIntervalConfig] = ()
+    routes: list[RouteConfig] = []
+    inhibit_rules: list[InhibitRule] = msgspec.field(
+        default_factory=lambda: [*JOB_OVER_NODE_OVER_GPU]
+    )
+    time_intervals: list[TimeIntervalConfig] = []
     max_groups: int = 50
     max_alerts: int = 20
     max_age: Duration = Duration(21600)

@@ -101,7 +101,7 @@ def transports(target: Target | Server) -> Mapping[str, Transport]:
 
 
 def _queues(receiver: ReceiverConfig) -> list[str]:
-    kinds = {
+    kinds: Mapping[str, Sequence[object]] = {
         "webhook": receiver.webhook_configs,
         "pagerduty": receiver.pagerduty_configs,
         "apprise": receiver.apprise_configs,

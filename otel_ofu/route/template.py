@@ -1,6 +1,6 @@
 """Templates of messages: text with `{{name}}`, `{{#list}}…{{/list}}` and `{{^absent}}…{{/absent}}`.
 
-Enters: a template, a view (mappings, lists, texts, numbers). Leaves: text, in which each value went
+Enters: a template, a view (dicts, lists, texts, numbers). Leaves: text, in which each value went
 through the caller's function, so that it can tell its own words from those of the values.
 A subset of Mustache: names are looked up from the inside out, `{{labels.team}}` looks into a
 mapping, `{{.}}` is the item itself, a line with nothing but a section tag leaves no line.
@@ -63,7 +63,9 @@ def names_of(parts: Sequence[Part]) -> Iterator[str]:
 
 def render(parts: Sequence[Part], view: Mapping[str, Value], insert: Insert) -> str:
     """What is absent leaves nothing."""
-    return "".join(_render(parts, (view,), insert))
+    out: list[str] = []
+    _render(parts, (view,), insert, out)
+    return "".join(out)
 
 
 class _Lines:
@@ -99,17 +101,19 @@ def _parse(tokens: list[str], inside: str, lines: _Lines) -> tuple[list[Part], l
             parts.append(Name(name))
 
 
-def _render(parts: Sequence[Part], views: tuple[Value, ...], insert: Insert) -> Iterator[str]:
+def _render(
+    parts: Sequence[Part], views: tuple[Value, ...], insert: Insert, out: list[str]
+) -> None:
     for part in parts:
-        match part:
-            case str():
-                yield part
-            case Name(name):
-                value = _look_up(name, views)
-                yield "" if _empty(value) else insert(str(value))
-            case Section():
-                for view in _views(part, _look_up(part.name, views)):
-                    yield from _render(part.parts, (*views, view), insert)
+        if isinstance(part, str):
+            out.append(part)
+            continue
+        value = _look_up(part.name, views)
+        if isinstance(part, Section):
+            for view in _views(part, value):
+                _render(part.parts, (*views, view), insert, out)
+        elif not _empty(value):
+            out.append(insert(str(value)))
 
 
 def _views(section: Section, value: Value) -> Sequence[Value]:
@@ -123,10 +127,13 @@ def _views(section: Section, value: Value) -> Sequence[Value]:
 def _look_up(name: str, views: tuple[Value, ...]) -> Value:
     if name == ".":
         return views[-1]
-    first, *deeper = name.split(".")
-    found = (v[first] for v in reversed(views) if isinstance(v, Mapping) and first in v)
-    value: Value = next(found, None)
-    for step in deeper:
+    first, _, deeper = name.partition(".")
+    value: Value = None
+    for view in reversed(views):
+        if isinstance(view, dict) and first in view:
+            value = view[first]
+            break
+    for step in deeper.split(".") if deeper else ():
         value = value.get(step) if isinstance(value, Mapping) else None
     return value
 

@@ -64,7 +64,7 @@ class Envelope(msgspec.Struct):
 def payload_of(notification: Notification, options: MessageOptions, max_alerts: int = 0) -> Payload:
     """`max_alerts` 0: all of them; else so many, and how many more there are."""
     shown = notification.alerts[:max_alerts] if max_alerts else notification.alerts
-    alerts = [_alert(alert, options, notification.at_s) for alert in shown]
+    alerts = [_alert(alert, options) for alert in shown]
     return Payload(
         version="4",
         group_key=notification.group_key,
@@ -81,10 +81,24 @@ def payload_of(notification: Notification, options: MessageOptions, max_alerts: 
 
 def encoder(options: MessageOptions, max_alerts: int = 0) -> Callable[[Notification], bytes]:
     def encode(notification: Notification) -> bytes:
-        payload = msgspec.json.encode(payload_of(notification, options, max_alerts))
-        return msgspec.json.encode(Envelope(notification.id, msgspec.Raw(payload)))
+        return _wrapped(notification.id, payload_of(notification, options, max_alerts))
 
     return encode
+
+
+def halved(raw: bytes) -> tuple[bytes, bytes] | None:
+    """Two messages with half of the alerts each, for a receiver that takes no larger ones."""
+    envelope = msgspec.json.decode(raw, type=Envelope)
+    payload = msgspec.json.decode(envelope.payload, type=Payload)
+    middle = len(payload.alerts) // 2
+    if not middle:
+        return None
+    halves = (payload.alerts[:middle], payload.alerts[middle:])
+    first, second = (
+        _wrapped(f"{envelope.id}.{i}", msgspec.structs.replace(payload, alerts=alerts))
+        for i, alerts in enumerate(halves)
+    )
+    return first, second
 
 
 def signature(secret: str, id_: str, timestamp_s: int, payload: bytes) -> str:
@@ -151,14 +165,18 @@ class WebhookRequests:
 def delivery(config: WebhookConfig, clock: Clock, environ: Mapping[str, str]) -> HttpDelivery:
     """ValueError for TLS files that are no use."""
     requests = WebhookRequests(config, clock, environ)
-    return HttpDelivery(requests.place, config.http_config, requests.prepare)
+    return HttpDelivery(requests.place, config.http_config, requests.prepare, halved)
 
 
-def _alert(alert: Alert, options: MessageOptions, now_s: float) -> WebhookAlert:
+def _wrapped(id_: str, payload: Payload) -> bytes:
+    return msgspec.json.encode(Envelope(id_, msgspec.Raw(msgspec.json.encode(payload))))
+
+
+def _alert(alert: Alert, options: MessageOptions) -> WebhookAlert:
     return WebhookAlert(
         status="firing" if alert.firing else "resolved",
         labels=dict(alert.labels),
-        annotations=annotations_of(alert, options, now_s),
+        annotations=annotations_of(alert, options),
         starts_at=iso(alert.starts_s),
         ends_at=_NO_TIME if alert.ends_s is None else iso(alert.ends_s),
         fingerprint=alert.diagnosis.fingerprint,

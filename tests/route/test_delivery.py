@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from email.utils import formatdate
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from otel_ofu.clock import VirtualClock
@@ -262,7 +263,7 @@ def am_transport(url: str, clock: VirtualClock, **http: object) -> Transport:
 
 def am_body(count: int = 1) -> Body:
     alerts = [opened(said(str(i))) for i in range(count)]
-    wire = [posted(a, {"cluster": "a"}, MessageOptions(), NOW_S) for a in alerts]
+    wire = [msgspec.json.encode(posted(a, {"cluster": "a"}, MessageOptions())) for a in alerts]
     (body,) = bodies_of(wire)
     return body
 
@@ -285,6 +286,21 @@ def test_a_batch_that_is_too_large_is_halved() -> None:
         left, right = transport.halves(am_body(5)) or pytest.fail("not halved")
         assert [len(decoded(half.raw())) for half in (left, right)] == [2, 3]
         assert transport.halves(am_body(1)) is None
+
+
+def test_a_webhook_that_takes_only_so_much_gets_it_in_parts_and_nothing_is_lost() -> None:
+    with http_server(Reply(413), Reply(413)) as server, live(hook(server.url)) as r:
+        alerts = [opened(said(str(i))) for i in range(5)]
+        told = Notification("msg_1", "ops", "k", {}, alerts, NOW_S)
+        r.outbox.queues[WEBHOOK].put(Body.of(NOTIFICATION, r.encode(told), 5), Priority.EVENTS)
+        (sender,) = r.delivery.senders
+        while sender.step() is not None:
+            pass
+        parts = [json.loads(got.raw) for got in server.got[2:]]
+        assert [len(part["alerts"]) for part in parts] == [1, 1, 3]
+        assert {part["groupKey"] for part in parts} == {"k"}
+        assert len({got.headers["webhook-id"] for got in server.got[2:]}) == 3
+        assert sender.stats().sent == 5
 
 
 @dataclass
