@@ -1,0 +1,24 @@
+"""Why a finding fired: causes ranked by evidence.
+
+Enters: changes of findings, and through the store all that a rule can see. Leaves: `Diagnosis`.
+"""
+
+from otel_ofu.engine.diagnose.baseline import Baselines
+from otel_ofu.engine.diagnose.card import card, explain_finding
+from otel_ofu.engine.diagnose.cause import Cause, CauseBook
+from otel_ofu.engine.diagnose.diagnoser import Diagnoser
+from otel_ofu.engine.diagnose.incidents import Incidents, Reporter
+from otel_ofu.engine.diagnose.load import causes_from_text, load_causes
+
+__all__ = [
+    "Baselines",
+    "Cause",
+    "CauseBook",
+    "Diagnoser",
+    "Incidents",
+    "Reporter",
+    "card",
+    "causes_from_text",
+    "explain_finding",
+    "load_causes",
+]
