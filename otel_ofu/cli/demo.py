@@ -15,6 +15,7 @@ from itertools import takewhile
 from msgspec.structs import replace
 
 from otel_ofu.app.agent import stop_signals
+from otel_ofu.app.demo_additions import DemoAddition
 from otel_ofu.app.deriving import deriver
 from otel_ofu.app.pipeline import Pipeline
 from otel_ofu.app.replay import Replay, demo_instants
@@ -136,6 +137,7 @@ def _play(config: Config, speed: float, limit_s: float | None, stopped: threadin
     telemetry = Telemetry(ground, [Story(source, screens), *screens], stopped)
     clock = VirtualClock(start_s)
     pipeline = Pipeline(ground, telemetry, options.words(screens), clock)
+    pipeline.additions.append(DemoAddition(config, source, HOST))
     telemetry.start()
     instants = demo_instants(start_s, interval_s)
     if limit_s is not None:
