@@ -22,6 +22,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "doctor": ("doctor", "what works on this machine, and what to do about the rest"),
     "record": ("record", "write what the source says into a file"),
     "replay": ("replay", "play a recording, or a CSV with a column map"),
+    "report": ("report", "OFU beside the MFU that jobs report, as a page"),
     "rules": ("rules", "check, test, try, export and explain rules"),
     "mfu": ("mfu", "model FLOPs per token of a Hugging Face config.json"),
 }

@@ -1,0 +1,188 @@
+"""Collects what is known of jobs, however long it goes on.
+
+Enters: observations of GPUs, what jobs said of themselves, or sums that a server computed; in any
+order. Leaves: sums by job and time, and what was left out.
+
+A GPU counts each second once: a window that was counted before (two recordings of the same hours)
+adds nothing. The windows of one GPU have to come in the order of time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from otel_ofu.model import Observation
+from otel_ofu.report.timeline import Sum, Timelines
+
+JOB_ID = "ofu.job.id"
+NOBODY = ""
+"""The key of GPUs without a job."""
+
+# Whether a kernel ran, the best witness first; counters of it round to 1 % or worse.
+BUSY_KEYS = ("gpu_util", "gr_engine_active", "sm_active")
+IDLE_BELOW = 0.01
+SHARE = "owner_share"
+
+_TOLD = {"ofu.gpu.sku": "skus", "ofu.precision": "precisions", "host.name": "hosts"}
+MOST_NAMES = 1024
+JUST_BEFORE_S = 1e-3  # a report speaks of the time before it, also at the edge of a bucket
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a job said of itself at an instant (Unix seconds): a ratio, FLOP/s of one GPU, or both.
+
+    `mfu` is over the peak that the job chose; `our_mfu` over the peak that OFU has.
+    """
+
+    job: str
+    time_s: float
+    mfu: float | None = None
+    flop_per_s: float | None = None
+    our_mfu: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """GPU time of a job around an instant, added up by somebody else; GPU-seconds.
+
+    `held_s`: all of it, `seen_s`: with an OFU, `done_s`: integral of OFU, `idle_s`: no kernel ran.
+    `limit`: mean FLOP/s that a GPU could reach, None where it is not known.
+    """
+
+    job: str
+    time_s: float
+    held_s: float
+    seen_s: float
+    done_s: float
+    idle_s: float = 0.0
+    limit: float | None = None
+
+
+@dataclass(slots=True)
+class About:
+    """What is known of a job beside numbers."""
+
+    skus: set[str] = field(default_factory=set)
+    precisions: set[str] = field(default_factory=set)
+    hosts: set[str] = field(default_factory=set)
+    gpus: int = 0
+
+    def learn(self, attributes: Mapping[str, object]) -> None:
+        for name, where in _TOLD.items():
+            known: set[str] = getattr(self, where)
+            value = attributes.get(name)
+            if value is not None and len(known) < MOST_NAMES:
+                known.add(str(value))
+
+
+class Gather:
+    """Belongs to one thread.
+
+    `target_ofu` in (0, 1]: what GPU time is held against. `step_s`: the narrowest bucket of time.
+    `job`: whose the GPUs are that say no job. `unmatched` and `outside` count reports that were
+    left out, `repeated_s` GPU-seconds that came twice.
+    """
+
+    def __init__(self, target_ofu: float = 0.4, step_s: float = 30.0, job: str = NOBODY) -> None:
+        if not 0 < target_ofu <= 1:
+            raise ValueError(f"target OFU: {target_ofu:g}; allowed: above 0, at most 1")
+        self.target_ofu = target_ofu
+        self.timelines = Timelines(step_s)
+        self.about: dict[str, About] = {}
+        self.unmatched = 0
+        self.outside = 0
+        self.repeated_s = 0.0
+        self._job = job
+        self._counted_s: dict[str, float] = {}
+
+    def observe(self, observations: Iterable[Observation]) -> None:
+        """One round of GPUs; other entities are passed over."""
+        rounds: dict[tuple[str, float], list[float]] = {}
+        for seen in observations:
+            if seen.entity.kind != "gpu":
+                continue
+            job = str(seen.entity.attributes.get(JOB_ID) or self._job)
+            fresh_s = self._fresh_s(job, seen)
+            if fresh_s > 0:
+                key = (job, (seen.window.start_s + seen.window.end_s) / 2)
+                sums = rounds.get(key)
+                if sums is None:
+                    sums = rounds[key] = [0.0] * len(Sum)
+                self._count(sums, fresh_s, seen.values)
+        for (job, time_s), sums in rounds.items():
+            self.timelines.add(job, time_s, sums)
+
+    def say(self, said: Said) -> None:
+        """A report of a job. What it is compared with has to be there first.
+
+        A report of a job that holds no GPU here, without a usable figure, or from another time is
+        left out and counted.
+        """
+        sums = [0.0] * len(Sum)
+        for where, value in (
+            (Sum.SAID, said.mfu),
+            (Sum.RATE, said.flop_per_s),
+            (Sum.MFU, said.our_mfu),
+        ):
+            # A figure that a job cannot have meant (not finite, below 0) is none.
+            if value is not None and math.isfinite(value) and value >= 0:
+                sums[where] += value
+                sums[where + 1] += 1.0
+        if said.job == NOBODY or said.job not in self.timelines or not any(sums):
+            self.unmatched += 1
+        elif not self.timelines.spans(said.time_s):
+            self.outside += 1
+        else:
+            self.timelines.add(said.job, said.time_s - JUST_BEFORE_S, sums)
+
+    def add(self, seen: Seen) -> None:
+        """Sums of a server. Lost time is that of the job as a whole: GPUs even each other out."""
+        sums = [0.0] * len(Sum)
+        sums[Sum.HELD], sums[Sum.SEEN], sums[Sum.DONE] = seen.held_s, seen.seen_s, seen.done_s
+        sums[Sum.LOST] = max(0.0, seen.seen_s - seen.done_s / self.target_ofu)
+        sums[Sum.IDLE] = seen.idle_s
+        if seen.limit is not None:
+            sums[Sum.LIMIT], sums[Sum.LIMITED] = seen.limit * seen.held_s, seen.held_s
+        self.about.setdefault(seen.job, About())
+        self.timelines.add(seen.job, seen.time_s, sums)
+
+    def describe(self, job: str, attributes: Mapping[str, object]) -> None:
+        """Attributes of a job or one of its GPUs, by their OpenTelemetry names."""
+        self.about.setdefault(job, About()).learn(attributes)
+
+    def only_job(self) -> str:
+        """The job, if there is just one; else empty."""
+        jobs = [job for job in self.timelines if job != NOBODY]
+        return jobs[0] if len(jobs) == 1 else NOBODY
+
+    def _fresh_s(self, job: str, seen: Observation) -> float:
+        """GPU-seconds of a window that were not counted before; a shared GPU by its share."""
+        window, id_ = seen.window, seen.entity.id
+        counted_s = self._counted_s.get(id_)
+        if counted_s is None:
+            about = self.about.setdefault(job, About())
+            about.gpus += 1
+            about.learn(seen.entity.attributes)
+            counted_s = window.start_s
+        self._counted_s[id_] = max(counted_s, window.end_s)
+        fresh_s = max(0.0, window.end_s - max(window.start_s, counted_s))
+        self.repeated_s += window.length_s - fresh_s
+        return fresh_s * seen.values.get(SHARE, 1.0)
+
+    def _count(self, sums: list[float], fresh_s: float, values: Mapping[str, float]) -> None:
+        sums[Sum.HELD] += fresh_s
+        ofu = values.get("ofu")
+        if ofu is not None:
+            sums[Sum.SEEN] += fresh_s
+            sums[Sum.DONE] += fresh_s * ofu
+            sums[Sum.LOST] += fresh_s * max(0.0, 1.0 - ofu / self.target_ofu)
+        limit = values.get("flop_limit")
+        if limit is not None:
+            sums[Sum.LIMIT] += fresh_s * limit
+            sums[Sum.LIMITED] += fresh_s
+        busy = next((values[key] for key in BUSY_KEYS if key in values), None)
+        if busy is not None and busy < IDLE_BELOW:
+            sums[Sum.IDLE] += fresh_s
