@@ -1,8 +1,8 @@
-"""/proc as values: who a process is, how it was started, the few variables that were asked for.
+"""/proc as values: who a process is, where it runs, the few variables that were asked for.
 
-Enters: a process id. Leaves: `Stat`, `Environment`, arguments; `Gone` when the process ended in the
-meantime, `Denied` when this user may not look. No value of an environment or of a command line
-stands in an error. Source: proc(5).
+Enters: a process id. Leaves: `Stat`, cgroup lines, `Environment`, arguments; `Gone` when the
+process ended in the meantime, `Denied` when this user may not look. No value of an environment or
+of a command line stands in an error. Source: proc(5).
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-MOST_BYTES = 4 * 2**20
+MOST_BYTES = 8 * 2**20
+"""More than the kernel lets an environment or a command line be (6 MiB)."""
 LONGEST_VALUE = 8192
 MOST_ARGUMENTS = 4096
 INITIAL_NAMESPACE = "pid:[4026531836]"
@@ -55,9 +56,18 @@ class Stat:
 
 
 @dataclass(frozen=True, slots=True)
+class CgroupLine:
+    """One hierarchy: the v1 controllers, or none for v2, and the path."""
+
+    controllers: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class Environment:
     """The variables that were asked for, as they were at exec; empty ones too.
 
+    A value is cut at `LONGEST_VALUE` bytes.
     `wiped`: the block was overwritten (setproctitle) or is empty, and says nothing of the rest.
     """
 
@@ -87,9 +97,17 @@ class ProcFs:
         except (IndexError, ValueError) as error:
             raise Denied("not as the kernel writes it") from error
 
+    def cgroup(self, pid: int) -> tuple[CgroupLine, ...]:
+        lines = os.fsdecode(self.read(f"{pid}/cgroup")).splitlines()
+        parts = (line.split(":", 2) for line in lines)
+        return tuple(CgroupLine(p[1], p[2]) for p in parts if len(p) == 3)  # noqa: PLR2004
+
     def environment(self, pid: int, names: Collection[str]) -> Environment:
         """Only `names` leave this function: the rest of the block may hold secrets."""
         raw = self.read(f"{pid}/environ")
+        # An untouched block ends with one NUL; what overwrites it fills up with more.
+        if raw.endswith(b"\0\0") or not _ASSIGNMENT.search(raw):
+            return Environment({}, wiped=True)
         wanted = {os.fsencode(name): name for name in names}
         found: dict[str, str] = {}
         for entry in raw.split(b"\0"):
@@ -97,9 +115,7 @@ class ProcFs:
             name = wanted.get(key)
             if name and assigned and name not in found:
                 found[name] = value[:LONGEST_VALUE].decode("utf-8", "replace")
-        # An untouched block ends with one NUL; what overwrites it fills up with more.
-        wiped = raw.endswith(b"\0\0") or not _ASSIGNMENT.search(raw)
-        return Environment(found, wiped)
+        return Environment(found)
 
     def arguments(self, pid: int) -> tuple[str, ...]:
         """The command line, its first `MOST_ARGUMENTS`; it may hold secrets."""
@@ -134,12 +150,12 @@ class ProcFs:
             return False
 
     def read(self, path: str, most_bytes: int = MOST_BYTES) -> bytes:
-        """A file below the root, cut at `most_bytes`."""
+        """A file below the root. Raises Gone or Denied."""
         return read_file(f"{self.root}/{path}", most_bytes)
 
 
 def read_file(path: str, most_bytes: int = MOST_BYTES) -> bytes:
-    """A file of /proc or /sys. Raises Gone or Denied."""
+    """A file of /proc or /sys. Raises Gone, or Denied, also for one of more than `most_bytes`."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -153,10 +169,15 @@ def read_file(path: str, most_bytes: int = MOST_BYTES) -> bytes:
 
 
 def read_descriptor(descriptor: int, most_bytes: int) -> bytes:
-    """All of it up to `most_bytes`: files of /proc tell no size and come in pieces."""
+    """All of it: files of /proc tell no size and come in pieces.
+
+    Raises OSError for more than `most_bytes`: half a file would be told as a whole one.
+    """
     parts: list[bytes] = []
-    left = most_bytes
-    while left > 0 and (part := os.read(descriptor, min(left, 65536))):
+    length = 0
+    while part := os.read(descriptor, 65536):
         parts.append(part)
-        left -= len(part)
+        length += len(part)
+        if length > most_bytes:
+            raise OSError(errno.EFBIG, f"more than {most_bytes} bytes")
     return b"".join(parts)

@@ -11,10 +11,12 @@ from itertools import islice
 from pathlib import Path
 
 from otel_ofu.jobs.cgroups import Place, place_of
-from otel_ofu.jobs.procfs import Denied, Gone, ProcFs
+from otel_ofu.procfs import Denied, Environment, Gone, ProcFs
 
 MOST_ANCESTORS = 16
 MOST_MEMBERS = 32
+LONGEST_VALUE = 1024
+"""Of what names a job; a longer one is none, and half of it would be another's."""
 
 
 class Neighbours:
@@ -68,7 +70,13 @@ class Neighbours:
     def _values(self, pid: int) -> Mapping[str, str]:
         if pid not in self._asked:
             try:
-                self._asked[pid] = self._procfs.environment(pid, self._names).values
+                self._asked[pid] = telling(self._procfs.environment(pid, self._names))
             except (Gone, Denied):
                 self._asked[pid] = {}
         return self._asked[pid]
+
+
+def telling(environment: Environment) -> dict[str, str]:
+    """The variables that can name something: neither empty nor longer than any name."""
+    found = environment.values.items()
+    return {name: value for name, value in found if 0 < len(value) <= LONGEST_VALUE}

@@ -22,11 +22,11 @@ from otel_ofu.jobs.lately import Lately
 from otel_ofu.jobs.neighbours import Neighbours
 from otel_ofu.jobs.owner import MAPPING, SOURCE, Claim, Owner
 from otel_ofu.jobs.podresources import Grant, PodResources, PodResourcesError
-from otel_ofu.jobs.procfs import ProcFs
 from otel_ofu.jobs.settings import JobSettings
 from otel_ofu.jobs.troubles import Troubles
 from otel_ofu.jobs.watch import Look, Watch
 from otel_ofu.model import Device
+from otel_ofu.procfs import ProcFs
 
 Owners = Mapping[str, tuple[Owner, ...]]
 Answer = TypeVar("Answer")

@@ -11,9 +11,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from otel_ofu.jobs.cgroups import Place, place_of
-from otel_ofu.jobs.neighbours import Neighbours
-from otel_ofu.jobs.procfs import CgroupLine, Denied, Gone, ProcFs, Stat
+from otel_ofu.jobs.neighbours import Neighbours, telling
 from otel_ofu.jobs.troubles import Troubles
+from otel_ofu.procfs import CgroupLine, Denied, Gone, ProcFs, Stat
 
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 _SLACK_S = 0.05
@@ -110,7 +110,7 @@ class Watch:
             )
             self._troubles.note("environment_wiped", words)
             return None
-        return environment.values
+        return telling(environment)
 
     def _note_gone(self) -> None:
         if self._procfs.hides_processes():

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from otel_ofu.jobs.cgroups import Place, place_of
-from otel_ofu.jobs.procfs import CgroupLine
+from otel_ofu.procfs import CgroupLine
 from tests.jobs.tree import CONTAINER, POD_UID
 
 SLUID = "s8FXKTA79XAR00"

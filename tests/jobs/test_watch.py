@@ -13,8 +13,8 @@ import pytest
 from otel_ofu.jobs import JobFinder, JobSettings, Owner
 from otel_ofu.jobs.owner import Claim
 from otel_ofu.jobs.watch import Look
-from tests.jobs.test_procfs import OVERWRITES, WAITS, child
 from tests.jobs.tree import CONTAINER, TICKS, UPTIME_S, Holder, MakeRig, Rig, Tree, gpu
+from tests.processes import OVERWRITES, WAITS, child
 
 STEP = "/system.slice/slurmstepd.scope/job_7/step_0/user/task_0"
 IN_STEP = f"0::{STEP}"
@@ -49,6 +49,16 @@ def unreadable(tree: Tree, pid: int) -> None:
 def test_a_process_that_ended_before_it_was_looked_at_owns_nothing(rig: Rig) -> None:
     assert rig.poll() == {}
     assert rig.finder.report().counts == {"process_ended": 1}
+
+
+@pytest.mark.parametrize("value", ["", "7" * 1025])
+def test_what_is_empty_or_longer_than_any_name_names_no_job(
+    rig: Rig, tree: Tree, value: str
+) -> None:
+    tree.process(10, {**JOB, "SLURM_JOB_ID": value})
+    assert rig.poll() == {}
+    tree.process(10, {**JOB, "SLURM_JOB_ID": "7" * 1024}, start_ticks=5001)
+    assert rig.one().attributes["ofu.job.id"] == "7" * 1024
 
 
 @pytest.mark.parametrize("name", ["cgroup", "environ"])

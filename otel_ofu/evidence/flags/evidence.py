@@ -137,7 +137,7 @@ class Witness:
         try:
             raw = self._procfs.read(f"{pid}/maps", MOST_BYTES_MAPS)
         except Denied:
-            return None  # the same permission as for the environment, which is told
+            return None  # mostly for want of the permission that the environment needs: told there
         return frozenset(name for name in self._book.libraries if _is_mapped(raw, name.encode()))
 
     def _status(self, pid: int) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Opens a file as a process sees it: inside its root, whatever its links say.
 
-Enters: a root and an absolute path. Leaves: the bytes of a regular file, a bounded number.
+Enters: a root and an absolute path. Leaves: the bytes of a regular file.
 A link is followed from that root, never from ours; pipes and devices are not opened.
 """
 
@@ -20,7 +20,10 @@ _PART = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def read_inside(root: str, path: str, most_bytes: int) -> bytes | None:
-    """None where there is no such regular file. Raises OSError when it cannot be read."""
+    """None where there is no such regular file.
+
+    Raises OSError when it cannot be read, or is longer than `most_bytes`.
+    """
     with ExitStack() as opened:
         try:
             found = _find(opened, root, path)

@@ -18,7 +18,7 @@ from otel_ofu.procfs import LONGEST_VALUE, Denied, Gone, ProcFs
 SYSTEM_FILE = "/etc/nccl.conf"
 USER_FILE = ".nccl.conf"
 MOST_BYTES = 64 * 2**10
-MOST_BYTES_PASSWD = 2**20
+MOST_BYTES_PASSWD = 8 * 2**20
 
 _UID = re.compile(rb"^Uid:\s+(\d+)", re.MULTILINE)
 
