@@ -183,7 +183,7 @@ def _alert_view(alert: Alert, now_s: float, zone: tzinfo) -> dict[str, object]:
         "no_cause": alert.firing and first is None,
         "next": {"steps": steps} if steps and alert.firing else None,
         "possible": ", ".join(f"{c.title} ({words.percent(c.score)})" for c in rest),
-        "facts": ", ".join(words.other_facts(said.facts)),
+        "facts": ", ".join(words.other_facts(said.facts, now_s, zone)),
         "link": said.link or (first.link if first else ""),
         "severity": alert.labels.get("severity", ""),
         "rule": said.rule,

@@ -8,7 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, tzinfo
 
-_TOLD_FIRST = ("ofu", "ofu_before", "gpu_hours_lost")
+_TOLD_ELSEWHERE = ("ofu", "ofu_before", "gpu_hours_lost", "began_s", "lasted_s", "gpus")
+_RATIOS = {
+    "gpu_util": "GPU busy",
+    "tensor_active": "tensor cores active",
+    "clock_factor": "clock factor",
+    "mfu": "MFU",
+    "ofu_baseline": "usual OFU",
+}
+_UNITS = {"s": "s", "w": "W", "hz": "Hz", "c": "°C", "bytes": "B"}
 
 
 def lasting(seconds: float) -> str:
@@ -53,13 +61,23 @@ def how_bad(facts: Mapping[str, float]) -> str:
     return ", ".join(said)
 
 
-def other_facts(facts: Mapping[str, float]) -> list[str]:
-    """The facts that `how_bad` does not tell."""
-    return [
-        f"{name.replace('_', ' ')}: {number(value)}"
-        for name, value in facts.items()
-        if name not in _TOLD_FIRST
-    ]
+def other_facts(facts: Mapping[str, float], now_s: float, zone: tzinfo) -> list[str]:
+    """The facts that `how_bad` does not tell: `began 06:31 UTC`, `64 GPUs`, `MFU 21 %`."""
+    said = [f"began {clock(facts['began_s'], now_s, zone)}"] if "began_s" in facts else []
+    if "gpus" in facts:
+        said.append(f"{number(facts['gpus'])} GPUs")
+    rest = {name: value for name, value in facts.items() if name not in _TOLD_ELSEWHERE}
+    return said + [_fact(name, value) for name, value in rest.items()]
+
+
+def _fact(name: str, value: float) -> str:
+    """Ratios by their names here; other names carry their unit."""
+    if name in _RATIOS:
+        return f"{_RATIOS[name]} {percent(value)}"
+    stem, _, unit = name.rpartition("_")
+    if stem and unit in _UNITS:
+        return f"{stem.replace('_', ' ')} {number(value)} {_UNITS[unit]}"
+    return f"{name.replace('_', ' ')} {number(value)}"
 
 
 def whom(labels: Mapping[str, str]) -> str:

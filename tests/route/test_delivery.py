@@ -30,6 +30,7 @@ from otel_ofu.route.delivery import Delivery
 from otel_ofu.route.http import NOTIFICATION
 from otel_ofu.route.message import MessageOptions
 from otel_ofu.route.notification import Notification
+from otel_ofu.route.secrets import place_of_url, redacted, secrets_of_url
 from otel_ofu.route.settings import RouteSettings
 from otel_ofu.route.targets import queue_limits, servers_of, targets_of, transports
 from otel_ofu.route.webhook import signature
@@ -279,6 +280,31 @@ def test_a_batch_that_waited_lives_four_resendings_from_when_it_is_sent() -> Non
     assert got.path == "/prefix/api/v2/alerts"
     assert alert["endsAt"] == "2027-01-15T10:04:00.000Z"
     assert alert["labels"]["cluster"] == "a"
+
+
+def test_an_end_is_sent_as_it_was_however_late() -> None:
+    alert = opened(said("1"))
+    ended(alert, NOW_S)
+    (body,) = bodies_of([msgspec.json.encode(posted(alert, {}, MessageOptions()))])
+    with http_server() as server:
+        with closing(am_transport(server.url, VirtualClock(NOW_S + 7200))) as transport:
+            assert transport.send(body, 5.0) == Delivered()
+        assert json.loads(server.got[0].raw)[0]["endsAt"] == "2027-01-15T08:00:00.000Z"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"slack://{SECRET}/b/c",
+        f"https://user:{SECRET}@host/x",
+        f"https://host/{SECRET}/x",
+        f"https://host/x?token={SECRET}&b=c",
+        f"https://host/x#{SECRET}%20",
+    ],
+)
+def test_what_is_secret_in_a_url_is_hidden_wherever_it_turns_up(url: str) -> None:
+    assert redacted(f"host said {SECRET} to {url}", secrets_of_url(url)).count(SECRET) == 0
+    assert place_of_url("https://u:p@host/x?k=v") == "https://host/x"
 
 
 def test_a_batch_that_is_too_large_is_halved() -> None:

@@ -39,7 +39,16 @@ JOB = {"ofu.job.id": "4242", "slurm.job.name": "llama", "host.name": "n7"}
 
 
 def slow(**more: object) -> Diagnosis:
-    facts = {"ofu": 0.112, "ofu_before": 0.43, "gpu_hours_lost": 3.4, "sm_clock_hz": 1.2e9}
+    facts = {
+        "ofu": 0.112,
+        "ofu_before": 0.43,
+        "gpu_hours_lost": 3.4,
+        "gpu_util": 0.98,
+        "began_s": NOW_S - 5400,
+        "gpus": 64.0,
+        "step_s": 1.25,
+        "lasted_s": 4320.0,
+    }
     known: dict[str, Any] = {"causes": [LOADER, MEMORY], "facts": facts, "since_s": NOW_S - 4320}
     known |= more
     return said("GPU-1", severity="critical", attributes=JOB, **known)
@@ -77,7 +86,7 @@ Next:
 
 Also possible: Memory bound (31 %)
 
-sm clock hz: 1.2e+09
+began 06:30 UTC, 64 GPUs, GPU busy 98 %, step 1.25 s
 
 More: https://docs.example/data-loader"""
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -152,3 +153,41 @@ def _execute(path: Path, statement: str) -> None:
     with sqlite3.connect(path) as db:
         db.execute(statement)
     db.close()
+
+
+def test_a_clock_that_was_set_back_meanwhile_keeps_nobody_waiting(tmp_path: Path) -> None:
+    clock = VirtualClock(NOW_S)
+    with rig(state_dir=tmp_path, clock=clock) as r:
+        r.handle(said("1"))
+        r.run(31)
+        r.told()
+    clock.set(NOW_S - 86_400)
+    with rig(state_dir=tmp_path, clock=clock) as r:
+        r.handle(said("1", "resolved"))
+        r.run(301)
+        assert r.names() == [("resolved", ["r:1"])]
+
+
+def test_what_is_over_leaves_nothing_in_the_file(tmp_path: Path) -> None:
+    clock = VirtualClock(NOW_S)
+    with rig(state_dir=tmp_path, clock=clock) as r:
+        r.handle(said("1"), said("2", each="job"))
+        r.run(31)
+        r.handle(said("1", "resolved"))
+        r.run(1300, 10.0)
+    assert _rows(tmp_path) == (1, 1)
+    block = {"receivers": [{"name": "new", "stdout_configs": [{}]}], "receiver": "new"}
+    with rig(block, tmp_path, clock) as r:
+        r.run(1)
+    assert _rows(tmp_path) == (1, 0)  # the group of the old receiver is gone
+    with rig(block, tmp_path, clock) as r:
+        r.handle(said("2", "resolved", each="job"))
+        r.run(1300, 10.0)
+    assert _rows(tmp_path) == (0, 0)
+
+
+def _rows(folder: Path) -> tuple[int, int]:
+    with closing(sqlite3.connect(folder / FILE)) as db:
+        (alerts,) = db.execute("SELECT count(*) FROM alert").fetchone()
+        (groups,) = db.execute("SELECT count(*) FROM alert_group").fetchone()
+    return alerts, groups

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
 
-from otel_ofu.model import Diagnosis
+from otel_ofu.model import Diagnosis, RankedCause, Severity
 from tests.route.said import NOW_S, rig, said
 
 AM = "route/alertmanager/127.0.0.1:9093"
@@ -317,9 +317,6 @@ def test_a_clock_that_is_set_back_silences_nobody() -> None:
         assert r.told(AM) != []
 
 
-Step = tuple[str, int]
-
-
 @given(
     st.lists(
         st.tuples(st.integers(0, 5), st.sampled_from(["opened", "updated", "resolved", "wait"])),
@@ -356,3 +353,93 @@ def test_odd_words_stop_nobody(text: str) -> None:
         r.run(31)
         assert len(r.told()[0]["alerts"]) == 2
         assert len(r.told(AM)[0]) == 2
+
+
+def test_the_end_of_one_that_was_told_and_is_kept_quiet_amid_news_is_told() -> None:
+    with rig({"group_by": ["alertname"]}) as r:
+        seven = {"ofu.job.id": "7"}
+        r.handle(said("1", attributes=seven), said("2"))
+        r.run(31)
+        r.handle(said("7", each="job", rule="JobSlow"), said("3"))
+        r.run(301)
+        r.handle(said("1", "resolved", attributes=seven))
+        r.run(301)
+        told = [names for _, names in r.names() if "f:7" not in names]
+        assert told == [["f:1", "f:2"], ["f:2", "f:3"], ["f:2", "f:3", "r:1"]]
+
+
+def test_without_send_resolved_an_end_in_a_group_that_goes_on_is_no_news() -> None:
+    receiver = {"name": "ops", "stdout_configs": [{"send_resolved": False}]}
+    with rig({"receivers": [receiver]}) as r:
+        r.handle(said("1"), said("2"))
+        r.run(31)
+        r.handle(said("1", "resolved"))
+        r.run(600)
+        assert r.names() == [("firing", ["f:1", "f:2"])]
+
+
+def test_a_group_whose_time_lies_far_ahead_after_the_clock_was_set_back_is_told() -> None:
+    with rig() as r:
+        r.handle(said("1"))
+        r.run(31)
+        r.clock.set(NOW_S - 86_400)
+        r.handle(said("2"))
+        r.run(302)
+        assert r.names() == [("firing", ["f:1"]), ("firing", ["f:1", "f:2"])]
+
+
+def test_one_of_a_summary_that_comes_back_stays_in_the_summary() -> None:
+    with rig({"max_groups": 1}) as r:
+        first, second = said("a", each="job"), said("b", each="job")
+        r.handle(first, second)
+        r.run(31)
+        r.handle(replace(first, kind="resolved"))
+        r.run(301)
+        r.told()
+        r.handle(replace(second, kind="resolved"), second)
+        r.run(600)
+        assert r.told() == []
+
+
+def test_an_end_still_tells_the_causes_that_were_found() -> None:
+    causes = [RankedCause("loader", "Slow loader", 0.8)]
+    with rig() as r:
+        r.handle(said("1", causes=causes))
+        r.run(31)
+        r.handle(said("1", "resolved"))
+        r.run(301)
+        assert [n["alerts"][0]["annotations"]["causes"] for n in r.told()] == [
+            "Slow loader (80 %)"
+        ] * 2
+
+
+def test_an_end_before_the_beginning_and_empty_labels_are_what_alertmanager_takes() -> None:
+    with rig(SERVERS) as r:
+        late = said("1", since_s=NOW_S + 5, attributes={"k8s.pod.name": ""})
+        r.handle(late, replace(late, kind="resolved", at_s=NOW_S))
+        (alert,) = (a for batch in r.told(AM) for a in batch)
+        assert alert["endsAt"] > alert["startsAt"]
+        assert "k8s_pod_name" not in alert["labels"]
+
+
+def test_a_route_outside_of_its_active_times_is_quiet() -> None:
+    night = [{"times": [{"start_time": "09:00", "end_time": "10:00"}]}]
+    block = {
+        "time_intervals": [{"name": "nine", "time_intervals": night}],
+        "routes": [{"active_time_intervals": ["nine"]}],
+    }
+    with rig(block) as r:
+        r.handle(said("1"))
+        r.run(3000)
+        assert r.names() == []
+        r.run(1000)
+        assert r.names() == [("firing", ["f:1"])]
+
+
+@pytest.mark.parametrize("severities", [("warning",), ("warning", "warning"), ("info", "critical")])
+def test_alerts_that_could_keep_each_other_quiet_do_not(severities: list[Severity]) -> None:
+    both = {"source_matchers": ["severity=~.+"], "target_matchers": ["severity=~.+"]}
+    with rig({"inhibit_rules": [both]}) as r:
+        r.handle(*(said(str(i), severity=severity) for i, severity in enumerate(severities)))
+        r.run(31)
+        assert [len(n["alerts"]) for n in r.told()] == [len(severities)]
