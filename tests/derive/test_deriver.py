@@ -8,7 +8,10 @@ from otel_ofu.model import Device, Gap, GapReason
 from tests.derive.readings import BUSY, H100, derive, reading, unknown
 
 REGISTRY = load_registry()
-DERIVED = {key for key, metric in REGISTRY.metrics.items() if metric.derived} - {"ofu_gap"}
+DERIVED = {k for k, m in REGISTRY.metrics.items() if m.derived and m.entity == "gpu"} - {
+    "ofu_gap",
+    "owner_share",  # of whoever knows the owners
+}
 
 
 def test_ofu_is_tensor_activity_times_clock_over_the_clock_of_the_data_sheet() -> None:

@@ -13,7 +13,10 @@ from tests.derive.readings import H100, MIG, reading, unknown
 
 REGISTRY = load_registry()
 GPU_KEYS = [k for k, m in REGISTRY.metrics.items() if m.entity == "gpu" and not m.labels]
-DERIVED = {k for k, m in REGISTRY.metrics.items() if m.derived} - {"ofu_gap"}
+DERIVED = {k for k, m in REGISTRY.metrics.items() if m.derived and m.entity == "gpu"} - {
+    "ofu_gap",
+    "owner_share",  # of whoever knows the owners
+}
 
 anything = st.floats() | st.floats(0, 1) | st.sampled_from([2.0**63, 2.0**47, 0.0, 1.0, 1.83e9])
 keys = st.sampled_from(
