@@ -16,6 +16,7 @@ from otel_ofu.engine.rulefile.rule import Rule, Silence
 from otel_ofu.engine.silence import Ears, judge_silence
 from otel_ofu.engine.telling import Look
 from otel_ofu.engine.verdicts import Judgement, Observed, Question, Round, Verdicts
+from otel_ofu.troubles import Once
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +52,7 @@ class Judge:
     def __init__(self, source: VerdictSource, ears: Ears | None) -> None:
         self._source = source
         self._ears = ears
-        self._told: set[str] = set()
+        self._once = Once(log, level=logging.ERROR)
         self.failures: dict[str, str] = {}
 
     def judge(self, rules: Sequence[Rule], instant: Instant) -> Mapping[str, RuleRound]:
@@ -107,9 +108,7 @@ class Judge:
     def _failed(self, rule: Rule, error: Exception) -> None:
         words = f"{type(error).__name__}: {error}"
         self.failures[rule.name] = type(error).__name__
-        if f"{rule.name} {words}" not in self._told:
-            self._told.add(f"{rule.name} {words}")
-            log.error("rule %s cannot be judged: %s", rule.name, words)
+        self._once.tell(f"rule {rule.name} cannot be judged: {words}")
 
 
 def _questions(rule: Rule) -> Iterator[Question]:

@@ -7,7 +7,7 @@ Leaves: for each device the `Owner`s that it has, and a report of what could not
 from otel_ofu.jobs.finder import JobFinder
 from otel_ofu.jobs.holders import GpuHolder
 from otel_ofu.jobs.owner import Owner
+from otel_ofu.jobs.report import JobReport
 from otel_ofu.jobs.settings import PROVIDERS, JobSettings
-from otel_ofu.jobs.troubles import JobReport
 
 __all__ = ["PROVIDERS", "GpuHolder", "JobFinder", "JobReport", "JobSettings", "Owner"]

@@ -19,8 +19,8 @@ from otel_ofu.jobs.kubernetes import Pods
 from otel_ofu.jobs.neighbours import Neighbours
 from otel_ofu.jobs.owner import JOB_ID, MAPPING, SOURCE, Claim
 from otel_ofu.jobs.podresources import Grant
-from otel_ofu.jobs.troubles import Troubles
 from otel_ofu.procfs import CgroupLine
+from otel_ofu.troubles import Troubles
 
 Allocated = Iterator[tuple[str, Claim]]
 _GPU_RESOURCE = re.compile(r"nvidia\.com/(?:gpu|mig)|amd\.com/gpu|\bgpu\.(?:nvidia|amd)\.com")

@@ -7,22 +7,19 @@ bounded wait; never an exception.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from otel_ofu.background import Background
 from otel_ofu.clock import Clock, SystemClock
 from otel_ofu.jobs.holders import GpuHolder
 from otel_ofu.jobs.poll import Inputs, Owners, Poll, Polled
+from otel_ofu.jobs.report import JobReport
 from otel_ofu.jobs.settings import JobSettings
-from otel_ofu.jobs.troubles import JobReport
 from otel_ofu.model import Device
 
 log = logging.getLogger(__name__)
 
-_STALE_AFTER = 4
-"""Intervals after which owners that could not be asked for again are not told any more."""
-_ROUNDING_S = 1e-3
 PROC = Path("/proc")
 CGROUPS = Path("/sys/fs/cgroup")
 
@@ -47,25 +44,27 @@ class JobFinder:
         cgroup_root: Path = CGROUPS,
         clock: Clock | None = None,
     ) -> None:
-        self._settings = settings
         self._clock = clock or SystemClock()
         self._poll = Poll(
             settings, Inputs(processes, devices, source_owners), proc_root, cgroup_root
         )
-        self._thread: threading.Thread | None = None
+        self._background = Background(
+            "otel-ofu-jobs",
+            self._run,
+            interval_s=settings.interval_s,
+            budget_s=settings.budget_s,
+        )
         self._polled = Polled({})
         self._report = JobReport()
-        self._begun_s: float | None = None
 
     def owners(self, now_s: float) -> Owners:
         """The owners of each device that has one; waits `budget_s` at the longest.
 
         `now_s`: the instant in Unix seconds. A device that is missing has no known owner.
         """
-        if self._is_due(now_s):
-            self._begin(now_s)
+        self._background.turn(now_s)
         polled_at_s = self._report.polled_at_s
-        if polled_at_s is None or now_s - polled_at_s > _STALE_AFTER * self._settings.interval_s:
+        if polled_at_s is None or self._background.is_stale(polled_at_s, now_s):
             return {}
         return self._polled.owners
 
@@ -77,28 +76,12 @@ class JobFinder:
         """Ends the connection to the kubelet; a poll that runs ends by itself."""
         self._poll.close()
 
-    def _is_due(self, now_s: float) -> bool:
-        if self._thread is not None and self._thread.is_alive():
-            return False
-        begun_s = self._begun_s
-        if begun_s is None or now_s < begun_s:  # the clock was set back
-            return True
-        return now_s - begun_s >= self._settings.interval_s - _ROUNDING_S
-
-    def _begin(self, now_s: float) -> None:
-        self._begun_s = now_s
-        self._thread = threading.Thread(
-            target=self._run, args=(now_s,), name="otel-ofu-jobs", daemon=True
-        )
-        self._thread.start()
-        self._thread.join(self._settings.budget_s)
-
     def _run(self, now_s: float) -> None:
         started_s = self._clock.monotonic_s()
         try:
             polled = self._poll.run()
         except Exception as error:
-            log.exception("jobs: a poll failed")
+            log.debug("a poll failed", exc_info=error)
             self._poll.troubles.note("poll_failed", f"{type(error).__name__}: {error}")
             polled = Polled({})
         troubles = self._poll.troubles

@@ -6,6 +6,7 @@ each device. Whoever does not answer is a trouble; the others still count.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +24,12 @@ from otel_ofu.jobs.neighbours import Neighbours
 from otel_ofu.jobs.owner import MAPPING, SOURCE, Claim, Owner
 from otel_ofu.jobs.podresources import Grant, PodResources, PodResourcesError
 from otel_ofu.jobs.settings import JobSettings
-from otel_ofu.jobs.troubles import Troubles
 from otel_ofu.jobs.watch import Look, Watch
 from otel_ofu.model import Device
 from otel_ofu.procfs import ProcFs
+from otel_ofu.troubles import Troubles
+
+log = logging.getLogger(__name__)
 
 Owners = Mapping[str, tuple[Owner, ...]]
 Answer = TypeVar("Answer")
@@ -59,7 +62,7 @@ class Poll:
         self, settings: JobSettings, inputs: Inputs, proc_root: Path, cgroup_root: Path
     ) -> None:
         names = variables(settings)
-        self.troubles = Troubles()
+        self.troubles = Troubles(log, "jobs: ")
         self._settings = settings
         self._inputs = inputs
         self._procfs = ProcFs(proc_root)

@@ -46,8 +46,7 @@ def test_a_poll_that_hangs_costs_freshness_first_and_the_answer_later(tree: Tree
     settings = JobSettings(interval_s=10, budget_s=0.05, pod_resources=tree.proc / "no")
     finder = JobFinder(settings, processes=processes, proc_root=tree.proc, cgroup_root=tree.cgroups)
     finder.owners(0.0)
-    assert finder._thread is not None
-    finder._thread.join(30)
+    finder._background.wait(30)
     hangs.set()
     try:
         assert finder.owners(10.0)[gpu(0)][0].job_id == "1"
@@ -56,7 +55,7 @@ def test_a_poll_that_hangs_costs_freshness_first_and_the_answer_later(tree: Tree
         assert len(calls) == 2
     finally:
         free.set()
-        finder._thread.join(30)
+        finder._background.wait(30)
 
 
 @pytest.mark.parametrize("error", [RuntimeError("Driver Not Loaded"), OSError(5, "I/O"), KeyError])

@@ -7,25 +7,23 @@ or after a bounded wait; never an exception.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from otel_ofu.background import Background
 from otel_ofu.clock import Clock, SystemClock
 from otel_ofu.evidence.flags.book import FlagBook
-from otel_ofu.evidence.flags.report import FlagReport, Troubles
+from otel_ofu.evidence.flags.report import FlagReport
 from otel_ofu.evidence.flags.scanning import Inputs, Scan
 from otel_ofu.evidence.flags.settings import FlagSettings
 from otel_ofu.evidence.flags.state import FlagScan, Holder
 from otel_ofu.procfs import ProcFs
+from otel_ofu.troubles import Troubles
 
 log = logging.getLogger(__name__)
 
 PROC = Path("/proc")
-STALE_AFTER = 4
-"""Intervals after which a scan that could not be repeated is not told any more."""
-_ROUNDING_S = 1e-3
 
 
 class FlagScanner:
@@ -46,49 +44,36 @@ class FlagScanner:
         architectures: Callable[[], Mapping[str, str]] = dict,
         settings: FlagSettings | None = None,
     ) -> None:
-        self._settings = settings or FlagSettings()
+        settings = settings or FlagSettings()
         self._clock = clock or SystemClock()
         self._processes = processes
         self._architectures = architectures
-        self._troubles = Troubles()
+        self._troubles = Troubles(log, "flag evidence unavailable: ")
         procfs = ProcFs(proc_root)
-        self._scan = Scan(flags, procfs, self._troubles, trust_pids=self._settings.trust_pids)
-        self._thread: threading.Thread | None = None
+        self._scan = Scan(flags, procfs, self._troubles, trust_pids=settings.trust_pids)
+        self._background = Background(
+            "otel-ofu-flags",
+            self._run,
+            interval_s=settings.interval_s,
+            budget_s=settings.budget_s,
+        )
         self._last = FlagScan()
-        self._begun_s: float | None = None
 
     def scan(self, now_s: float) -> FlagScan:
         """The flags as of the last scan; waits `budget_s` at the longest. `now_s`: Unix seconds.
 
         A scan that is older than four intervals says nothing of any device.
         """
-        if self._is_due(now_s):
-            self._begin(now_s)
+        self._background.turn(now_s)
         report = self._last.report
         at_s = report.scanned_at_s
-        if at_s is not None and now_s - at_s > STALE_AFTER * self._settings.interval_s:
+        if at_s is not None and self._background.is_stale(at_s, now_s):
             return FlagScan(report=report)
         return self._last
 
     def report(self) -> FlagReport:
         """How the last scan went, for doctor and the agent's own metrics."""
         return self._last.report
-
-    def _is_due(self, now_s: float) -> bool:
-        if self._thread is not None and self._thread.is_alive():
-            return False
-        begun_s = self._begun_s
-        if begun_s is None or now_s < begun_s:  # the clock was set back
-            return True
-        return now_s - begun_s >= self._settings.interval_s - _ROUNDING_S
-
-    def _begin(self, now_s: float) -> None:
-        self._begun_s = now_s
-        self._thread = threading.Thread(
-            target=self._run, args=(now_s,), name="otel-ofu-flags", daemon=True
-        )
-        self._thread.start()
-        self._thread.join(self._settings.budget_s)
 
     def _run(self, now_s: float) -> None:
         started_s = self._clock.monotonic_s()

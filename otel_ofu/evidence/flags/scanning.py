@@ -14,10 +14,11 @@ from otel_ofu.evidence.flags.book import FlagBook, key_of
 from otel_ofu.evidence.flags.evidence import REMEDY, Evidence, Witness
 from otel_ofu.evidence.flags.judge import Answer, Court, Seen
 from otel_ofu.evidence.flags.lineage import Lineage
-from otel_ofu.evidence.flags.report import FlagReport, Troubles
+from otel_ofu.evidence.flags.report import FlagReport
 from otel_ofu.evidence.flags.state import DeviceFlags, FlagScan, FlagState, Holder, Source
 from otel_ofu.model import Gap, GapReason
 from otel_ofu.procfs import Denied, ProcFs
+from otel_ofu.troubles import Troubles
 
 Answers = Mapping[str, Answer]
 Place = tuple[int, int, str, str]

@@ -22,13 +22,13 @@ from otel_ofu.evidence.host.part import Part, Values
 from otel_ofu.evidence.host.ranks import Ranks
 from otel_ofu.model import Attribute, Entity, Gap, GapReason, Observation, Window
 from otel_ofu.procfs import Denied, Gone, ProcFs
+from otel_ofu.troubles import Once
 
 log = logging.getLogger(__name__)
 
 PROC = Path("/proc")
 SYS = Path("/sys")
 NODE = "host.name"
-MOST_TOLD = 64
 
 
 class HostReader:
@@ -54,7 +54,7 @@ class HostReader:
         self._parts = _parts(ProcFs(proc_root), sys_root, pids)
         self._first_s: float | None = None
         self._last_s: float | None = None
-        self._told: set[str] = set()
+        self._once = Once(log, "load of the node: ")
 
     def read(self, now_s: float) -> Observation:
         """The load since the last read. `now_s`: the instant in Unix seconds."""
@@ -90,13 +90,8 @@ class HostReader:
             gap = Gap(GapReason.NOT_PERMITTED, str(error))
         except Exception as error:  # noqa: BLE001 - whatever stands in a file, the rest goes on
             gap = Gap(GapReason.FAILED, f"{type(error).__name__}: {error}")
-            self._tell(f"{type(part).__name__}: {gap.detail}")
+            self._once.tell(f"{type(part).__name__}: {gap.detail}")
         return dict.fromkeys(part.keys, gap)
-
-    def _tell(self, words: str) -> None:
-        if words not in self._told and len(self._told) < MOST_TOLD:
-            self._told.add(words)
-            log.warning("load of the node: %s", words)
 
     def _is_counter(self, key: str) -> bool:
         return self._registry.metric(key).kind == "counter"

@@ -232,10 +232,10 @@ def test_an_environment_that_may_not_be_read_is_a_gap_and_is_told_once(
     assert scan.report.unread == 1
     (line,) = scan.report.problems
     assert line == (
-        "flag evidence unavailable: environment of processes on a GPU not readable "
+        "environment of processes on a GPU not readable "
         "(Is a directory); run the agent as root or with CAP_SYS_PTRACE"
     )
-    assert [record.getMessage() for record in caplog.records] == [line]
+    assert caplog.messages == [f"flag evidence unavailable: {line}"]
 
 
 def test_a_process_that_cannot_be_looked_at_is_a_gap_for_every_flag(tree: Tree) -> None:
