@@ -23,6 +23,7 @@ from otel_ofu.report import Gather, Said, Seen
 JOB = "ofu_job_id"
 SKU = "ofu_gpu_sku"
 MOST_BUCKETS = 2000
+PICTURED = 288  # a day in steps of 5 minutes
 IDLE_BELOW = 0.01
 
 Progress = Callable[[str, float], None]
@@ -182,7 +183,7 @@ def _quoted(text: str) -> str:
 
 
 def _fitting(length_s: float) -> float:
-    return next(step for step in _round_steps() if length_s / step <= 280)  # noqa: PLR2004 - a picture
+    return next(step for step in _round_steps() if length_s / step <= PICTURED)
 
 
 def _round_steps() -> Iterator[float]:

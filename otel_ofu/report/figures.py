@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from otel_ofu.report.result import Agreement, Report
+from otel_ofu.report.result import Agreement, Report, Summary
 from otel_ofu.report.text import hours, percent, plain
 
 
@@ -28,14 +28,15 @@ def _rows(report: Report) -> Iterator[tuple[str, str, str]]:
     target = f"against an OFU of {percent(report.target_ofu, 0)}"
     yield "GPU-hours lost", hours(whole.lost_h), f"{percent(share)}, {target}"
     yield "GPU-hours idle", hours(whole.idle_h), "no kernel ran"
-    yield "Flagged", f"{whole.flagged:,}", _short(whole.short)
+    yield "Flagged", f"{whole.flagged:,}", _compared(whole)
     yield "Pearson r", plain(whole.every.r), _after(whole.every, plain(whole.kept.r), whole.kept)
     error = f"{plain(_points(whole.kept))} points"
     yield "Mean absolute error", _error(whole.every), _after(whole.every, error, whole.kept)
 
 
-def _short(jobs: int) -> str:
-    return f"{jobs:,} too short to judge" if jobs else "MFU cannot be right"
+def _compared(whole: Summary) -> str:
+    short = f", {whole.short:,} of them too short to judge" if whole.short else ""
+    return f"of {whole.every.jobs:,} compared{short}"
 
 
 def _points(agreement: Agreement) -> float | None:

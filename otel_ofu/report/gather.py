@@ -83,7 +83,7 @@ class Gather:
 
     `target_ofu` in (0, 1]: what GPU time is held against. `step_s`: the narrowest bucket of time.
     `job`: whose the GPUs are that say no job. `unmatched` and `outside` count reports that were
-    left out, `repeated_s` GPU-seconds that came twice.
+    left out, `repeated_s` GPU-seconds that came twice, `odd` windows that end before they start.
     """
 
     def __init__(self, target_ofu: float = 0.4, step_s: float = 30.0, job: str = NOBODY) -> None:
@@ -94,6 +94,7 @@ class Gather:
         self.about: dict[str, About] = {}
         self.unmatched = 0
         self.outside = 0
+        self.odd = 0
         self.repeated_s = 0.0
         self._job = job
         self._counted_s: dict[str, float] = {}
@@ -131,12 +132,13 @@ class Gather:
             if value is not None and math.isfinite(value) and value >= 0:
                 sums[where] += value
                 sums[where + 1] += 1.0
+        at_s = said.time_s - JUST_BEFORE_S
         if said.job == NOBODY or said.job not in self.timelines or not any(sums):
             self.unmatched += 1
-        elif not self.timelines.spans(said.time_s):
+        elif not self.timelines.spans(at_s):
             self.outside += 1
         else:
-            self.timelines.add(said.job, said.time_s - JUST_BEFORE_S, sums)
+            self.timelines.add(said.job, at_s, sums)
 
     def add(self, seen: Seen) -> None:
         """Sums of a server. Lost time is that of the job as a whole: GPUs even each other out."""
@@ -161,6 +163,9 @@ class Gather:
     def _fresh_s(self, job: str, seen: Observation) -> float:
         """GPU-seconds of a window that were not counted before; a shared GPU by its share."""
         window, id_ = seen.window, seen.entity.id
+        if not 0 <= window.length_s < math.inf:
+            self.odd += 1
+            return 0.0
         counted_s = self._counted_s.get(id_)
         if counted_s is None:
             about = self.about.setdefault(job, About())

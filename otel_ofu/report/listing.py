@@ -82,7 +82,8 @@ def _row(job: Job) -> str:
         plain(job.ratio),
     ]
     sku = html(", ".join(sorted(job.about.skus)) or UNKNOWN)
-    return f"<tr>{_name(job)}<td>{sku}</td>{_numbers(cells)}<td>{WORDS[job.verdict.kind]}</td></tr>"
+    verdict = f'<td class="short">{WORDS[job.verdict.kind]}</td>'
+    return f'<tr>{_name(job)}<td class="short">{sku}</td>{_numbers(cells)}{verdict}</tr>'
 
 
 WORDS = {

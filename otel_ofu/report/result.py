@@ -230,6 +230,8 @@ def _notes(gather: Gather) -> list[str]:
         )
     if gather.outside:
         notes.append(f"{gather.outside:,} reports left out: from before or after the time shown.")
+    if gather.odd:
+        notes.append(f"{gather.odd:,} readings left out: their windows end before they start.")
     if gather.repeated_s > 0:
         hours = gather.repeated_s / HOUR_S
         notes.append(f"{hours:,.1f} GPU-hours came more than once and were counted once.")

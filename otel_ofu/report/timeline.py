@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 Doubles = NDArray[np.float64]
 
-MOST_BUCKETS = 288  # a day in steps of 5 minutes; a picture is not wider
+MOST_BUCKETS = 300  # a day in steps of 5 minutes and both its ends; a picture is not wider
 
 
 class Sum(IntEnum):
