@@ -12,7 +12,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from otel_ofu import route
 from otel_ofu.errors import ConfigError
+from otel_ofu.route import RouteSettings
 from otel_ofu.yamlfile import Steps, YamlFile, convert, parse_yaml, read_yaml
 
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -275,6 +277,7 @@ class RulesEngine(_Section, frozen=True, kw_only=True):
 class Rules(_Section, frozen=True, kw_only=True):
     enabled: bool = True
     paths: list[str] = []
+    causes_file: str = ""
     engine: RulesEngine = RulesEngine()
 
 
@@ -296,6 +299,7 @@ class Config(_Section, frozen=True, kw_only=True):
     mfu: Mfu = Mfu()
     evidence: Evidence = Evidence()
     rules: Rules = Rules()
+    route: RouteSettings = msgspec.field(default_factory=RouteSettings)
     agent: Agent = Agent()
 
 
@@ -306,7 +310,7 @@ def _hook(type_: type[Any], value: Any) -> Any:  # noqa: ANN401 - msgspec's sign
         return Percent(_quantity(value, {"%": 0.01}, "a part such as 40%"))
     if type_ is Size:
         return Size(_quantity(value, dict(_UNITS_BYTES), "a size such as 64KiB, 256MiB or 1GiB"))
-    raise NotImplementedError(type_)
+    return route.hook(type_, value)
 
 
 def load_config(path: str | Path) -> Config:

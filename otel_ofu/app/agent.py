@@ -17,6 +17,7 @@ from otel_ofu.app.job_voices import Voices, follower
 from otel_ofu.app.node import work
 from otel_ofu.app.pipeline import Pipeline
 from otel_ofu.app.receiving import receiver
+from otel_ofu.app.routing import TICK_S
 from otel_ofu.app.sources import Chosen
 from otel_ofu.clock import Clock, SystemClock
 from otel_ofu.config import Config
@@ -54,6 +55,7 @@ class Agent:
         scheduler.every("sampler", float(config.receivers.gpu.interval), self._work.tick)
         own = pipeline.telemetry.export_own
         scheduler.every("agent-metrics", float(config.agent.metrics_interval), lambda _now: own())
+        scheduler.every("route", TICK_S, pipeline.routing.tick)
         if config.mfu.logs:
             scheduler.every("job-logs", float(config.mfu.interval), self._voices.poll)
         if pipeline.rules is not None:
@@ -63,7 +65,7 @@ class Agent:
 
     def start(self, stopped: threading.Event) -> None:
         """The first two rounds at once, so that numbers are there within seconds; then aligned."""
-        self._pipeline.telemetry.start()
+        self._pipeline.start()
         if self._receiver is not None:
             self._receiver.start()
         self._work.tick(self._clock.now_s())

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from otel_ofu.app.additions import Addition
+from otel_ofu.app.routing import Routing
 from otel_ofu.app.rules import Judged, RulesAtWork
 from otel_ofu.app.telemetry import Ground, Telemetry
 from otel_ofu.clock import Clock
 from otel_ofu.engine.change import Change
-from otel_ofu.engine.events import body, finding_event
+from otel_ofu.engine.diagnose import card
+from otel_ofu.engine.events import finding_event
 from otel_ofu.export.event import Event
-from otel_ofu.model import Observation
+from otel_ofu.model import Diagnosis, Observation
+from otel_ofu.route.event import diagnosis_event
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +36,9 @@ class Pipeline:
         self.host = ground.host
         self._words = words
         self._clock = clock or ground.clock
+        self.routing = Routing(
+            ground.config, telemetry.outbox, self._clock, ground.state_dir, telemetry.meter.exported
+        )
         self.additions: list[Addition] = []
         """What is added to each round; set before the first."""
         self.rules: RulesAtWork | None = None
@@ -54,13 +61,27 @@ class Pipeline:
         """One round of the rules, at its scheduled instant."""
         if self.rules is not None:
             self.rules.tick(now_s)
+            self.routing.retain(self.rules.fingerprints())
+
+    def start(self) -> None:
+        self.telemetry.start()
+        self.routing.start()
 
     def close(self, deadline_s: float) -> None:
         if self.rules is not None:
             self.rules.close()
-        self.telemetry.close(deadline_s)
+        self.routing.stop(deadline_s)
+        self.telemetry.drain(deadline_s)
+        if left := self.routing.shutdown(0.1):
+            log.warning("%d notifications not sent", left)
+        self.telemetry.end()
 
-    def _tell(self, change: Change) -> None:
-        self.telemetry.tell(finding_event(change, Event))
-        shadow = " (shadow)" if change.shadow else ""
-        self._words(f"{change.kind}{shadow}: {body(change)}")
+    def _tell(self, diagnosis: Diagnosis, change: Change | None) -> None:
+        """The event first: it is kept before anything else is tried."""
+        event = diagnosis_event(diagnosis, Event)
+        if change is not None:
+            known = finding_event(change, Event).attributes
+            event = replace(event, attributes={**known, **event.attributes})
+        self.telemetry.tell(event)
+        self.routing.handle([diagnosis])
+        self._words(("(shadow) " if diagnosis.shadow else "") + card(diagnosis))

@@ -15,6 +15,7 @@ from otel_ofu.catalog.registry import Registry, load_registry
 from otel_ofu.clock import Clock
 from otel_ofu.config import Config, PrometheusServer
 from otel_ofu.engine.change import Change
+from otel_ofu.engine.diagnose import Baselines, CauseBook, Diagnoser, Reporter, load_causes
 from otel_ofu.engine.engine import Engine
 from otel_ofu.engine.judging import VerdictSource
 from otel_ofu.engine.memory import FindingMemory
@@ -29,13 +30,14 @@ from otel_ofu.engine.silence import Ears, StoreEars
 from otel_ofu.engine.watch import FileWatch
 from otel_ofu.errors import ConfigError, Problem
 from otel_ofu.export.agent import AgentMetrics
-from otel_ofu.model import Observation
+from otel_ofu.model import Diagnosis, Observation
 from otel_ofu.resources import shipped
-from otel_ofu.store import StateInUse, Store
+from otel_ofu.store import Retention, StateInUse, Store
 
 log = logging.getLogger(__name__)
 
-Tell = Callable[[Change], None]
+Tell = Callable[[Diagnosis, Change | None], None]
+"""Told a diagnosis, and the change of the finding that it speaks of."""
 
 
 def rule_paths(config: Config) -> list[Path]:
@@ -45,7 +47,13 @@ def rule_paths(config: Config) -> list[Path]:
 
 def rules_of(config: Config, registry: Registry | None = None) -> RuleSet:
     """Raises ConfigError with all that is wrong in all files."""
-    return load_rules(rule_paths(config), registry or load_registry())
+    registry = registry or load_registry()
+    return load_rules(rule_paths(config), registry, causes_of(config, registry).names)
+
+
+def causes_of(config: Config, registry: Registry) -> CauseBook:
+    """The causes of the config's file, or those that come with the program. Raises ConfigError."""
+    return load_causes(config.rules.causes_file or shipped("rules") / "causes.yaml", registry)
 
 
 def base_interval_s(rules: RuleSet) -> float:
@@ -72,17 +80,21 @@ class RulesAtWork:
         self._ground = ground
         self._registry = load_registry()
         rules = rules_of(ground.config, self._registry)
+        self._causes = causes_of(ground.config, self._registry)
         self._watch = FileWatch(rule_paths(ground.config))
         self._step_s = float(ground.config.receivers.gpu.interval)
         self._entities: dict[str, set[str]] = {}
         self.store = self._open_store(rules)
         source, ears = self._source()
-        path = ground.state_dir / "findings.sqlite" if ground.state_dir else None
+        self._baselines = Baselines(self._path("baselines.sqlite"), self.store)
+        diagnoser = Diagnoser(self._causes, NumpyEngine(self.store), self.store, self._registry)
+        self._reporter = Reporter(diagnoser.diagnose, self._tell)
+        self._changes: dict[str, Change] = {}
         self._engine = Engine(
             rules,
             source,
-            ground.tell,
-            memory=FindingMemory(path),
+            self._take,
+            memory=FindingMemory(self._path("findings.sqlite")),
             ears=ears,
             meter=ground.meter,
             clock=ground.clock,
@@ -114,8 +126,25 @@ class RulesAtWork:
         self._entities |= now
 
     def tick(self, now_s: float) -> None:
-        """Judges what is due at the scheduled instant."""
+        """Judges what is due at the scheduled instant, and tells what came of it."""
+        self.store.write(self._baselines.tick(now_s))
         self._engine.tick(now_s)
+        self._reporter.flush()
+        self._changes.clear()
+
+    def fingerprints(self) -> set[str]:
+        """Those of the findings that are open."""
+        return {change.fingerprint for change in self._engine.active()}
+
+    def _take(self, change: Change) -> None:
+        self._changes[change.fingerprint] = change
+        self._reporter.take(change)
+
+    def _tell(self, diagnosis: Diagnosis) -> None:
+        self._ground.tell(diagnosis, self._changes.get(diagnosis.fingerprint))
+
+    def _path(self, name: str) -> Path | None:
+        return self._ground.state_dir / name if self._ground.state_dir else None
 
     def active(self, now_s: float) -> list[Observation]:
         """`ofu.finding.active` of every entity with an open finding."""
@@ -134,7 +163,7 @@ class RulesAtWork:
             log.error(words)  # noqa: TRY400 - no traceback for a user's mistake
             self._ground.meter.reloaded(good=False)
             return False
-        self.store.retain(retention_for(rules.expressions(), self._step_s))
+        self.store.retain(self._retention(rules))
         self._engine.reload(rules)
         self._ground.meter.reloaded(good=True)
         log.info("rules reloaded: %d", len(rules))
@@ -142,14 +171,19 @@ class RulesAtWork:
 
     def close(self) -> None:
         self._engine.close()
+        self._baselines.close(self._ground.clock.now_s())
         try:
             self.store.close()
         except OSError as error:
             log.warning("history not saved: %s", error)
 
+    def _retention(self, rules: RuleSet) -> Retention:
+        expressions = [*rules.expressions(), *self._causes.expressions()]
+        return retention_for(expressions, self._step_s)
+
     def _open_store(self, rules: RuleSet) -> Store:
-        folder = self._ground.state_dir / "store" if self._ground.state_dir else None
-        retention = retention_for(rules.expressions(), self._step_s)
+        folder = self._path("store")
+        retention = self._retention(rules)
         clock = self._ground.clock
         try:
             return Store(

@@ -36,6 +36,7 @@ from otel_ofu.outbox.outcome import Transport
 from otel_ofu.outbox.parcel import Limits, Priority
 from otel_ofu.outbox.queues import Outbox
 from otel_ofu.outbox.sender import Sender
+from otel_ofu.route import queue_limits
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +86,7 @@ class Telemetry:
         self._encoder = MetricEncoder(
             registry, common, EncoderOptions(ground.clock.now_s(), __version__)
         )
-        self._outbox = self._open_outbox()
+        self.outbox = self._open_outbox()
         self._parts = _Parts(screens=list(screens))
         self._parts.senders = {target.name: self._sender(target) for target in self.targets}
         self._open_file()
@@ -122,13 +123,18 @@ class Telemetry:
 
     def export_own(self) -> None:
         """The agent's own metrics."""
-        stats = {name: queue.stats() for name, queue in self._outbox.queues.items()}
+        stats = {name: queue.stats() for name, queue in self.outbox.queues.items()}
         body = self.meter.collect(stats)
         if body is not None:
             self._send([body])
 
     def close(self, deadline_s: float) -> None:
         """Ends all series, sends what it can within the deadline, keeps the rest on disk."""
+        self.drain(deadline_s)
+        self.end()
+
+    def drain(self, deadline_s: float) -> None:
+        """Ends all series and sends what it can within the deadline."""
         for screen in self._parts.screens:
             with suppress(OSError):  # its reader went away; there is nobody to tell
                 screen.close()
@@ -136,12 +142,15 @@ class Telemetry:
             self._send(self._encoder.encode(()))
             self.export_own()
         self._drain(deadline_s)
+
+    def end(self) -> None:
+        """Lets go of ports and files."""
         if self._parts.server:
             self._parts.server.close()
         if self._parts.file:
             self._parts.file.close()
         self.meter.close()
-        self._outbox.close()
+        self.outbox.close()
 
     def _drain(self, deadline_s: float) -> None:
         end_s = self._ground.clock.monotonic_s() + deadline_s
@@ -162,7 +171,7 @@ class Telemetry:
         for target in self.targets:
             if signal in target.signals:
                 for body in bodies:
-                    self._outbox.queues[target.name].put(body, priority)
+                    self.outbox.queues[target.name].put(body, priority)
         if self._parts.file:
             with self._writing:
                 self._parts.file.export(bodies)
@@ -180,6 +189,7 @@ class Telemetry:
     def _open_outbox(self) -> Outbox:
         outbox = self._ground.config.outbox
         limits = {t.name: Limits(outbox.max_size, outbox.max_age) for t in self.targets}
+        limits |= queue_limits(self._ground.config.route)
         folder = self._ground.state_dir
         path = folder / "outbox.sqlite" if folder and limits else None
         return Outbox(path, limits, self._ground.clock, self.meter.exported)
@@ -188,7 +198,7 @@ class Telemetry:
         transports: dict[str, Transport] = {
             signal: transport_for(settings) for signal, settings in target.signals.items()
         }
-        queue = self._outbox.queues[target.name]
+        queue = self.outbox.queues[target.name]
         return Sender(queue, transports, self._ground.clock, observe=self.meter.exported)
 
     def _open_file(self) -> None:

@@ -138,7 +138,7 @@ def _play(config: Config, speed: float, limit_s: float | None, stopped: threadin
     clock = VirtualClock(start_s)
     pipeline = Pipeline(ground, telemetry, options.words(screens), clock)
     pipeline.additions.append(DemoAddition(config, source, HOST))
-    telemetry.start()
+    pipeline.start()
     instants = demo_instants(start_s, interval_s)
     if limit_s is not None:
         instants = takewhile(lambda now_s: now_s <= start_s + limit_s + 1e-6, instants)
