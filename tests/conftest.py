@@ -9,7 +9,14 @@ from pathlib import Path
 import pynvml
 import pytest
 
+from tests.peers.certs import Certificates, make_certificates
 from tests.sources.nvml.rig import build_stub
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    """A throwaway CA with server, client, expired and foreign certificates."""
+    return make_certificates(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ from typing import Any
 
 from otel_ofu.jobs.kubernetes import Pod
 from otel_ofu.jobs.settings import JobSettings
+from otel_ofu.secretfile import read_token
 
 _MOST_BYTES = 64 * 2**20
 
@@ -55,13 +56,17 @@ class Kubelet:
 
     def _sign(self, request: urllib.request.Request) -> None:
         """Read anew each time: the token is rotated. Never sent in the clear, nor elsewhere."""
-        path = Path(self._settings.kubelet_token_file)
-        if request.type == "https" and path.is_file():
-            token = path.read_text("utf-8").strip()
+        path = self._settings.kubelet_token_file
+        if request.type == "https" and Path(path).is_file():
+            token = read_token(path)
             request.add_unredirected_header("Authorization", f"Bearer {token}")
 
     def _context(self) -> ssl.SSLContext:
-        return ssl.create_default_context(cafile=self._settings.kubelet_ca_file or None)
+        path = self._settings.kubelet_ca_file
+        try:
+            return ssl.create_default_context(cafile=path or None)
+        except OSError as error:
+            raise KubeletError(f"kubelet_ca_file {path}: {error.strerror or error}") from error
 
 
 def _pods(answer: Any, labels: Mapping[str, str]) -> Iterator[Pod]:  # noqa: ANN401 - JSON

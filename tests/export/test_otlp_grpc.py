@@ -28,7 +28,7 @@ from otel_ofu.outbox.body import Body
 from otel_ofu.outbox.outcome import Delivered, Outcome, Refused, TooLarge, Unavailable
 from tests.export.samples import body
 from tests.export.servers import Answer, grpc_server
-from tests.peers.certs import Certificates, make_certificates
+from tests.peers.certs import Certificates
 
 
 def settings(port: int, scheme: str = "http", **options: object) -> OtlpSettings:
@@ -175,11 +175,6 @@ def test_a_header_that_the_server_repeats_is_not_shown() -> None:
     with grpc_server(status(grpc.StatusCode.UNAUTHENTICATED, "bad key s3cret")) as server:
         found = sent(settings(server.port, headers={"api-key": "s3cret"}))
     assert found == Refused("gRPC UNAUTHENTICATED: bad key ***")
-
-
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return make_certificates(tmp_path_factory.mktemp("certificates"))
 
 
 def test_tls_with_a_client_certificate(certificates: Certificates) -> None:

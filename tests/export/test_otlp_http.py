@@ -23,7 +23,7 @@ from otel_ofu.outbox.outcome import Delivered, Outcome, Refused, TooLarge, Unava
 from otel_ofu.outbox.posting import retry_after_s
 from tests.export.samples import body
 from tests.export.servers import Reply, http_server
-from tests.peers.certs import Certificates, make_certificates
+from tests.peers.certs import Certificates
 
 PLAIN = {"Content-Type": "text/plain"}
 
@@ -194,11 +194,6 @@ def test_a_slow_server_is_left_after_the_limit() -> None:
         found = sent(HttpTransport(settings(server.url)), limit_s=0.2)
         assert server.replies == []
     assert found == Unavailable("no answer within 0.2 s")
-
-
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return make_certificates(tmp_path_factory.mktemp("certificates"))
 
 
 def mutual(certificates: Certificates) -> ssl.SSLContext:

@@ -7,6 +7,7 @@ messages is checked against something that it did not make.
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -83,7 +84,9 @@ class PodResourcesServer:
 
 
 @contextmanager
-def pods_page(items: object, seen: list[str | None] | None = None) -> Iterator[str]:
+def pods_page(
+    items: object, seen: list[str | None] | None = None, tls: ssl.SSLContext | None = None
+) -> Iterator[str]:
     """The base address of a kubelet whose /pods gives `items`; `seen` gets what was sent along."""
     body = items if isinstance(items, bytes) else json.dumps({"items": items}).encode()
 
@@ -99,10 +102,12 @@ def pods_page(items: object, seen: list[str | None] | None = None) -> Iterator[s
             """Tests are quiet."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
+        yield f"http{'s' if tls else ''}://127.0.0.1:{server.server_address[1]}"
     finally:
         server.shutdown()
         thread.join()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from otel_ofu.model import Device
 from tests.jobs import kubelet
 from tests.jobs.kubelet import PodResourcesServer, container, devices, pod, pods_page
 from tests.jobs.tree import CONTAINER, POD_UID, Holder, MakeRig, Rig, Tree, gpu
+from tests.peers.certs import Certificates
 
 OTHER_UID = POD_UID[:-1] + "1"
 MIG = "MIG-11111111-2222-3333-4444-555555555555"
@@ -248,6 +250,32 @@ def test_the_token_is_not_sent_in_the_clear(make_rig: MakeRig, tmp_path: Path) -
         rig = make_rig(kubelet_url=url, kubelet_token_file=str(token))
         rig.poll()
     assert seen == [None]
+
+
+def test_the_token_is_sent_to_a_kubelet_that_is_trusted(
+    make_rig: MakeRig, certificates: Certificates, tmp_path: Path
+) -> None:
+    token = tmp_path / "token"
+    token.write_text("secret\n")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates.server.cert, certificates.server.key)
+    seen: list[str | None] = []
+    with pods_page([], seen, context) as url:
+        rig = make_rig(
+            kubelet_url=url, kubelet_token_file=str(token), kubelet_ca_file=str(certificates.ca)
+        )
+        rig.poll()
+        token.write_text("secret\ntoo")
+        rig.poll()
+    assert seen == ["Bearer secret"]
+    assert rig.finder.report().problems == (f"{url}: {token}: expected one line",)
+
+
+def test_an_authority_that_is_none_is_named(make_rig: MakeRig, tmp_path: Path) -> None:
+    rig = make_rig(kubelet_url="https://127.0.0.1:1", kubelet_ca_file=str(tmp_path / "absent.pem"))
+    rig.poll()
+    (problem,) = rig.finder.report().problems
+    assert f"kubelet_ca_file {tmp_path}/absent.pem: No such file" in problem
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"items": [1]}', b"{}", b"<html>", b'{"items": 5}'])

@@ -14,7 +14,6 @@ from typing import Any, NoReturn, TypeVar
 
 import pytest
 
-from tests.peers.certs import Certificates, make_certificates
 from tests.peers.peer import NotBuiltError, Peer, binary
 from tests.peers.processes import Alertmanager, Collector, Prometheus
 
@@ -84,9 +83,3 @@ def promtool() -> Path:
 def amtool() -> Path:
     """Alertmanager's own command line tool."""
     return built("amtool")
-
-
-@pytest.fixture(scope="session")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    """A throwaway CA with server, client, expired and foreign certificates."""
-    return make_certificates(tmp_path_factory.mktemp("certificates"))

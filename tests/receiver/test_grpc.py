@@ -16,7 +16,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 )
 
 from otel_ofu.receiver import Address, Limits, Receiver, ReceiverSettings, Tls
-from tests.peers.certs import Certificates, make_certificates
+from tests.peers.certs import Certificates
 from tests.receiver.bodies import body, gauge, gpu, point, seen, ticks
 from tests.receiver.rig import EXPORT, Options, Rig, receiving, until
 
@@ -25,11 +25,6 @@ from tests.receiver.rig import EXPORT, Options, Rig, receiving, until
 def rig() -> Iterator[Rig]:
     with receiving(Options(grpc=True)) as one:
         yield one
-
-
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return make_certificates(tmp_path_factory.mktemp("certificates"))
 
 
 def tick() -> bytes:

@@ -11,14 +11,14 @@ import re
 import ssl
 import time
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 from otel_ofu.engine.promql.answer import Sample, vector_of
 from otel_ofu.errors import OtelOfuError
+from otel_ofu.secretfile import read_secret, read_token
 
 if TYPE_CHECKING:
     import requests
@@ -80,7 +80,7 @@ class ServerSettings:
         if self.ca_file:
             try:
                 ssl.create_default_context(cafile=self.ca_file)
-            except (OSError, ssl.SSLError) as error:
+            except OSError as error:
                 raise ValueError(f"ca_file {self.ca_file}: {_plain(error)}") from error
 
     @property
@@ -146,20 +146,19 @@ class Server:
         if settings.tenant:
             headers["X-Scope-OrgID"] = settings.tenant
         if settings.bearer_token_file:
-            headers["Authorization"] = f"Bearer {self._secret(settings.bearer_token_file)}"
+            token = self._read(read_token, settings.bearer_token_file)
+            headers["Authorization"] = f"Bearer {token}"
         elif settings.username:
-            password = self._secret(settings.password_file) if settings.password_file else ""
+            path = settings.password_file
+            password = self._read(read_secret, path) if path else ""
             headers["Authorization"] = _basic(settings.username, password)
         return headers
 
-    def _secret(self, path: str) -> str:
+    def _read(self, read: Callable[[str], str], path: str) -> str:
         try:
-            secret = Path(path).read_text("utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise self._error(f"{path}: {_plain(error)}") from error
-        if not secret.isprintable():
-            raise self._error(f"{path}: expected one line")
-        return secret
+            return read(path)
+        except ValueError as error:
+            raise self._error(str(error)) from error
 
     def _pieces(self, response: requests.Response, until_s: float) -> Iterator[bytes]:
         left = self._settings.limit_bytes
@@ -240,10 +239,10 @@ def _late(timeout_s: float) -> str:
     return f"no complete answer within {timeout_s:g} s"
 
 
-def _plain(error: Exception) -> str:
+def _plain(error: OSError) -> str:
     if isinstance(error, ssl.SSLError):
         return "no certificate in PEM"
-    return (error.strerror or str(error)) if isinstance(error, OSError) else "not UTF-8"
+    return error.strerror or str(error)
 
 
 def _short(text: str) -> str:

@@ -14,14 +14,14 @@ import socket
 import ssl
 import threading
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
 from otel_ofu.clock import Clock
 from otel_ofu.errors import SourceError
 from otel_ofu.model import GapReason
+from otel_ofu.secretfile import read_secret, read_token
 from otel_ofu.sources.scrape.endpoint import Endpoint
 from otel_ofu.sources.scrape.gunzip import Gunzip
 
@@ -111,24 +111,20 @@ class Fetcher:
         }
         endpoint = self._endpoint
         if endpoint.bearer_token_file:
-            token = self._secret(endpoint.bearer_token_file)
-            if not token.isascii() or len(token.split()) != 1:
-                raise self._error(f"{endpoint.bearer_token_file}: expected one token")
+            token = self._read(read_token, endpoint.bearer_token_file)
             headers["Authorization"] = f"Bearer {token}"
         elif endpoint.username:
             path = endpoint.password_file
-            password = self._secret(path) if path else endpoint.password
+            password = self._read(read_secret, path) if path else endpoint.password
             pair = f"{endpoint.username}:{password}".encode()
             headers["Authorization"] = f"Basic {b64encode(pair).decode('ascii')}"
         return headers
 
-    def _secret(self, path: str) -> str:
-        # Read anew each time: tokens are rotated.
+    def _read(self, read: Callable[[str], str], path: str) -> str:
         try:
-            return Path(path).read_text("utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-            raise self._error(f"{path}: {reason}", GapReason.NOT_PERMITTED) from error
+            return read(path)
+        except ValueError as error:
+            raise self._error(str(error), GapReason.NOT_PERMITTED) from error
 
     def _check_status(self, response: http.client.HTTPResponse) -> None:
         if response.status == http.client.OK:

@@ -19,7 +19,7 @@ from otel_ofu.engine.promql.server import (
     ServerUnavailable,
 )
 from tests.export.servers import HttpServer, Reply, http_server
-from tests.peers.certs import Certificates, make_certificates
+from tests.peers.certs import Certificates
 
 JSON = {"Content-Type": "application/json"}
 
@@ -33,11 +33,6 @@ def vector(*samples: tuple[dict[str, str], str], **more: object) -> Reply:
 def failure(status: int, error: str) -> Reply:
     body = {"status": "error", "errorType": "bad_data", "error": error}
     return Reply(status, json.dumps(body).encode(), JSON)
-
-
-@pytest.fixture
-def certificates(tmp_path: Path) -> Certificates:
-    return make_certificates(tmp_path / "certs")
 
 
 def ask(to: HttpServer, **settings: object) -> list[tuple[dict[str, str], float]]:

@@ -2,6 +2,7 @@
 
 import base64
 import gzip
+import ssl
 import time
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from otel_ofu.errors import ConfigError
 from otel_ofu.model import GapReason
 from otel_ofu.sources.scrape.endpoint import Endpoint, endpoint_at
 from otel_ofu.sources.scrape.fetch import Fetcher, FetchError
-from tests.sources.scrape.certificate import loopback_certificate
+from tests.peers.certs import Certificates
 from tests.sources.scrape.server import Answer, Exchange, page, serving
 
 TEXT = 'up{gpu="0"} 1\n'
@@ -229,20 +230,24 @@ def test_an_unknown_encoding_is_an_error() -> None:
     assert "Content-Encoding br" in str(error)
 
 
-def test_tls_is_checked_against_the_given_ca(tmp_path: Path) -> None:
-    ca_file, context = loopback_certificate(tmp_path)
-    with serving(page(TEXT), context) as server:
-        assert fetch(endpoint_at(server.url, ca_file=str(ca_file))) == TEXT
+def server_context(certificates: Certificates) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates.server.cert, certificates.server.key)
+    return context
+
+
+def test_tls_is_checked_against_the_given_ca(certificates: Certificates, tmp_path: Path) -> None:
+    with serving(page(TEXT), server_context(certificates)) as server:
+        assert fetch(endpoint_at(server.url, ca_file=str(certificates.ca))) == TEXT
         with pytest.raises(FetchError, match=r"its certificate is not trusted .*; set ca_file"):
             fetch(endpoint_at(server.url))
         with pytest.raises(FetchError, match=r"absent\.pem: no such file"):
             fetch(endpoint_at(server.url, ca_file=str(tmp_path / "absent.pem")))
 
 
-def test_a_slow_server_behind_tls_ends_at_the_timeout(tmp_path: Path) -> None:
-    ca_file, context = loopback_certificate(tmp_path)
-    with serving(trickle_body, context) as server:
-        endpoint = endpoint_at(server.url, timeout_s=0.5, ca_file=str(ca_file))
+def test_a_slow_server_behind_tls_ends_at_the_timeout(certificates: Certificates) -> None:
+    with serving(trickle_body, server_context(certificates)) as server:
+        endpoint = endpoint_at(server.url, timeout_s=0.5, ca_file=str(certificates.ca))
         with pytest.raises(FetchError, match="no complete answer within"):
             fetch(endpoint)
 
