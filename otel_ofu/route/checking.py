@@ -34,9 +34,16 @@ def check(settings: RouteSettings, around: Surroundings) -> list[Mistake]:
     for i, receiver in enumerate(settings.receivers):
         mistakes = receiver_mistakes(receiver, around)
         found += [(("receivers", i, *steps), why) for steps, why in mistakes]
-    return found or [
-        (("routes", *_between(steps)), why) for steps, why in unreachable(build_tree(settings))
-    ]
+    return [*found, *_unreachable(settings)]
+
+
+def _unreachable(settings: RouteSettings) -> Iterator[Mistake]:
+    try:
+        root = build_tree(settings)
+    except ValueError:  # a matcher or an interval that is none is told by its place
+        return
+    for steps, why in unreachable(root):
+        yield ("routes", *_between(steps)), why
 
 
 def _between(steps: Sequence[int]) -> Steps:

@@ -58,7 +58,7 @@ class Inhibition:
                     _keep(sources.setdefault(rule.key(alert.labels), []), alert)
 
     def source_of(self, target: Alert) -> Alert | None:
-        """The alert that explains this one. An alert that is on both sides inhibits no other such.
+        """The alert that explains this one. Of two on both sides neither explains the other.
 
         Source: Alertmanager, inhibit.go: both sides matching would let two alerts hide each other.
         """
@@ -68,11 +68,7 @@ class Inhibition:
             both = all_match(rule.source, target.labels)
             for source in sources.get(rule.key(target.labels), ()):
                 mutual = both and all_match(rule.target, source.labels)
-                if (
-                    source.id != target.id
-                    and not mutual
-                    and not rule.spares(source.labels, target.labels)
-                ):
+                if not mutual and not rule.spares(source.labels, target.labels):
                     return source
         return None
 

@@ -184,9 +184,7 @@ class Router:
         kept = before.kept[key]
         told_s = float("-inf") if kept.told_s is None else kept.told_s
         told = Told(frozenset(kept.firing), told_s)
-        latest_s = before.now_s + max(route.timing.wait_s, route.timing.interval_s)
-        due_s = min(kept.due_s, latest_s)  # the clock may have been set back meanwhile
-        self._groups.join(alert, Group(key, route, kept.labels, due_s, told))
+        self._groups.join(alert, Group(key, route, kept.labels, kept.due_s, told))
 
 
 @dataclass(frozen=True, slots=True)

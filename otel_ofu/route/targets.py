@@ -56,7 +56,11 @@ def message_options(settings: RouteSettings) -> MessageOptions:
     known = MessageOptions(zone, settings.max_alerts, external_url=settings.external_url)
     if not settings.template_file:
         return known
-    parts = parse_message_template(Path(settings.template_file).read_text("utf-8"))
+    try:
+        parts = parse_message_template(Path(settings.template_file).read_text("utf-8"))
+    except ValueError as error:
+        why = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+        raise ValueError(f"{settings.template_file}: {why}") from error
     return MessageOptions(zone, settings.max_alerts, parts, settings.external_url)
 
 

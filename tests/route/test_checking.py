@@ -159,6 +159,18 @@ def test_each_mistake_has_its_place_and_what_is_allowed(
 def test_all_mistakes_are_told_at_once() -> None:
     block = with_routes({"receiver": "a"}, {"receiver": "b", "matchers": ["="]})
     assert len(mistakes({**block, "time_zone": "x", "max_age": "0s"})) == 5
+    block = with_routes({"receiver": "a"}, {"receiver": "b"})
+    assert len(mistakes(block)) == 3
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [(b"\xff", "not UTF-8"), (b"{{#first}}", "line 1: {{#first}} is never closed")],
+)
+def test_a_template_of_no_use_is_named(raw: bytes, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "message.tmpl"
+    path.write_bytes(raw)
+    assert mistakes({"template_file": str(path)}) == [f"template_file: {path}: {words}"]
 
 
 @pytest.mark.parametrize(

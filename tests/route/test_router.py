@@ -389,14 +389,15 @@ def test_a_group_whose_time_lies_far_ahead_after_the_clock_was_set_back_is_told(
 
 
 def test_one_of_a_summary_that_comes_back_stays_in_the_summary() -> None:
-    with rig({"max_groups": 1}) as r:
-        first, second = said("a", each="job"), said("b", each="job")
-        r.handle(first, second)
+    with rig({"max_groups": 2}) as r:
+        *alone, summed = (said(name, each="job") for name in "abc")
+        r.handle(*alone, summed)
         r.run(31)
-        r.handle(replace(first, kind="resolved"))
+        r.handle(*(replace(job, kind="resolved") for job in alone))
         r.run(301)
+        assert r.router.stats().groups == 1
         r.told()
-        r.handle(replace(second, kind="resolved"), second)
+        r.handle(replace(summed, kind="resolved"), summed)
         r.run(600)
         assert r.told() == []
 
