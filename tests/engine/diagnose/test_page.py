@@ -1,0 +1,17 @@
+"""docs/causes.md has every shipped cause as it is."""
+
+from pathlib import Path
+
+from otel_ofu.engine.diagnose import load_causes
+from otel_ofu.engine.diagnose.page import cause_table
+from otel_ofu.resources import shipped
+from tests.engine.diagnose.scene import REGISTRY
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "causes.md"
+BEGIN, END = "<!-- causes: begin -->\n", "<!-- causes: end -->"
+
+
+def test_the_page_has_the_causes_of_the_file() -> None:
+    book = load_causes(shipped("rules") / "causes.yaml", REGISTRY)
+    _, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
+    assert rest.partition(END)[0] == "\n".join(cause_table(book)) + "\n"
