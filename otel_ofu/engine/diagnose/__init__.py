@@ -6,7 +6,7 @@ Enters: changes of findings, and through the store all that a rule can see. Leav
 from otel_ofu.engine.diagnose.baseline import Baselines
 from otel_ofu.engine.diagnose.card import card, explain_finding
 from otel_ofu.engine.diagnose.cause import Cause, CauseBook
-from otel_ofu.engine.diagnose.diagnoser import Diagnoser
+from otel_ofu.engine.diagnose.diagnoser import Diagnoser, looked_at
 from otel_ofu.engine.diagnose.incidents import Incidents, Reporter
 from otel_ofu.engine.diagnose.load import causes_from_text, load_causes
 
@@ -21,4 +21,5 @@ __all__ = [
     "causes_from_text",
     "explain_finding",
     "load_causes",
+    "looked_at",
 ]

@@ -94,8 +94,8 @@ class Calendar:
         with self._store.reading():
             block = self._store.block("gpu", key, self._at_s - LOOK_BACK_S, self._at_s)
             rows = block.array()[:, gpus]
-        seen: NDArray[np.bool_] = (rows > 0).any(axis=1)  # NaN is not
-        known: NDArray[np.bool_] = ~np.isnan(rows).all(axis=1)
+        seen = np.any(rows > 0, axis=1)  # NaN is not
+        known = np.any(~np.isnan(rows), axis=1)
         if not seen.any():
             return None
         first = int(np.argmax(seen))

@@ -19,7 +19,7 @@ from otel_ofu.engine.diagnose.facts import facts_of, gpu_hours_lost, known_facts
 from otel_ofu.engine.diagnose.ranking import LIKELY, Ranker, Whose
 from otel_ofu.engine.diagnose.scoring import Judges, Scorer, Scores
 from otel_ofu.engine.diagnose.wording import Wording
-from otel_ofu.engine.syntax import Flag, walk
+from otel_ofu.engine.syntax import Expression, Flag, walk
 from otel_ofu.model import Diagnosis, EntityKind, RankedCause
 from otel_ofu.store import Store
 
@@ -29,6 +29,11 @@ PROFILE_NEXT = (
     " gaps between kernels and at the longest of them; py-spy dump --pid <pid> for what Python does"
 )
 MAX_REMEMBERED = 100_000
+
+
+def looked_at(causes: CauseBook, registry: Registry) -> list[Expression]:
+    """Every expression that diagnosis evaluates, for how much history to keep."""
+    return [*causes.expressions(), *(fact.expression for fact in known_facts(registry))]
 
 
 @dataclass(slots=True)

@@ -67,18 +67,19 @@ class Incidents:
     def _place(self, one: Diagnosis) -> Key | None:
         """The incident that a finding belongs to.
 
-        A GPU without a cause of its own belongs to what is told of its job, and so does the summary
-        of a rule whose findings one by one are all of one incident.
+        A GPU belongs to what is told of its job when that names its cause as well, or when it has
+        none of its own; and the summary of a rule whose findings are all of one incident to that.
         """
         key = _key(one)
-        if key is not None:
+        if key in self._incidents:
             return key
         if one.entity is None:
             keys = {k for k, i in self._incidents.items() if one.rule in i.rules}
         else:
             job = str(one.entity.attributes.get(JOB_ID, ""))
-            keys = {k for k, i in self._incidents.items() if k[0] == job and not _breadth(i.told)}
-        return keys.pop() if len(keys) == 1 else None
+            mine = ((k, i.told) for k, i in self._incidents.items() if k[0] == job)
+            keys = {k for k, told in mine if not _breadth(told) and _covers(told, one)}
+        return keys.pop() if len(keys) == 1 else key
 
     def _end(self, one: Diagnosis) -> Iterator[Diagnosis]:
         key = self._key_of.pop(one.fingerprint, None)
@@ -127,6 +128,10 @@ def _breadth(one: Diagnosis) -> int:
     if one.entity is None:
         return 2
     return 1 if one.entity.kind == "gpu" else 0
+
+
+def _covers(told: Diagnosis, one: Diagnosis) -> bool:
+    return not one.causes or one.causes[0].id in {cause.id for cause in told.causes}
 
 
 def _key(one: Diagnosis) -> Key | None:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from otel_ofu.engine.syntax import And, Boolean, Comparator, Compare, Flag, Node, Not, Or, walk
-from otel_ofu.engine.verdicts import HOLDS, UNKNOWN, Evidence, Judgement
+from otel_ofu.engine.verdicts import CLEAR, HOLDS, UNKNOWN, Evidence, Judgement
 
 Shares = NDArray[np.float32]
 
@@ -35,18 +35,15 @@ def membership(judgement: Judgement) -> Shares:
     return _share(root, iter(judgement.evidence))
 
 
-def _share(node: Boolean, leaves: Iterator[Evidence]) -> Shares:
+def _share(node: Boolean, leaves: Iterator[Evidence], *, negated: bool = False) -> Shares:
     match node:
         case Compare() | Flag():
-            return _of_leaf(next(leaves))
+            return _of_leaf(next(leaves), negated=negated)
         case Not():
-            return np.float32(1) - _share(node.operand, leaves)
-        case And():
-            return _least([_share(part, leaves) for part in node.operands])
-        case Or():
-            return np.float32(1) - _least(
-                [np.float32(1) - _share(part, leaves) for part in node.operands]
-            )
+            return _share(node.operand, leaves, negated=not negated)
+        case And() | Or():
+            parts = [_share(part, leaves, negated=negated) for part in node.operands]
+            return _least(parts) if isinstance(node, And) != negated else _most(parts)
         case _:
             assert_never(node)
 
@@ -59,19 +56,22 @@ def _least(parts: list[Shares]) -> Shares:
     return least
 
 
-def _of_leaf(leaf: Evidence) -> Shares:
-    holds = (leaf.verdicts == HOLDS).astype(np.float32)
+def _most(parts: list[Shares]) -> Shares:
+    return np.float32(1) - _least([np.float32(1) - part for part in parts])
+
+
+def _of_leaf(leaf: Evidence, *, negated: bool) -> Shares:
+    holds = (leaf.verdicts == (CLEAR if negated else HOLDS)).astype(np.float32)
     unknown = leaf.verdicts == UNKNOWN
     node = leaf.node
     if isinstance(node, Compare) and node.comparator not in _EXACT:
-        holds = np.maximum(holds, _nearly(leaf, node))
+        upward = (node.comparator in _UPWARD) != negated
+        holds = np.maximum(holds, _nearly(leaf, node, upward=upward))
     return np.where(unknown, np.float32(np.nan), holds).astype(np.float32)
 
 
-def _nearly(leaf: Evidence, node: Compare) -> Shares:
-    missing = leaf.thresholds - leaf.values
-    if node.comparator not in _UPWARD:
-        missing = -missing
+def _nearly(leaf: Evidence, node: Compare, *, upward: bool) -> Shares:
+    missing = leaf.thresholds - leaf.values if upward else leaf.values - leaf.thresholds
     band = _band(node.right) * np.abs(leaf.thresholds)
     with np.errstate(all="ignore"):
         share = 1 - missing / band

@@ -43,7 +43,7 @@ def find_onset(series: Doubles) -> Onset | None:
     if not np.isfinite(shifts).any():
         return None
     at = int(np.nanargmax(shifts))
-    if shifts[at] < max(LEAST_SHIFT * abs(before[at]), LEAST_NOISES * _noise(series)):
+    if shifts[at] <= max(LEAST_SHIFT * abs(before[at]), LEAST_NOISES * _noise(series)):
         return None
     row = _edge(series, at, (float(before[at]), float(after[at])))
     return Onset(row, float(before[at]), float(after[at]))
