@@ -1,0 +1,126 @@
+"""Diagnosis of 500 findings that open in one round, in a fleet of 10,000 GPUs.
+
+`run()` fills a store with every metric that a cause looks at, of jobs of 64 GPUs, and diagnoses 400
+findings of GPUs and 100 of jobs at one instant. The round of all causes is shared by them.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+
+import numpy as np
+
+from otel_ofu.catalog.registry import load_registry
+from otel_ofu.clock import VirtualClock
+from otel_ofu.engine.change import Change
+from otel_ofu.engine.diagnose import CauseBook, Diagnoser, load_causes, looked_at
+from otel_ofu.engine.needs import retention_for
+from otel_ofu.engine.numpy_engine import NumpyEngine
+from otel_ofu.engine.syntax import Flag, Latest, Over, owner, placed
+from otel_ofu.model import Attribute, Entity, EntityKind, Window
+from otel_ofu.resources import shipped
+from otel_ofu.store import Store
+
+GPUS = 10_000
+GPUS_A_JOB = 64
+GPUS_A_NODE = 8
+STEP_S = 30.0
+SAMPLES = 160
+START_S = 1_800_000_000.0
+FINDINGS_OF_GPUS, FINDINGS_OF_JOBS = 400, 100
+ROUNDS = 5
+
+
+def run() -> dict[str, float | str]:
+    registry = load_registry()
+    causes = load_causes(shipped("rules") / "causes.yaml", registry)
+    clock = VirtualClock(START_S)
+    store = Store(
+        registry, retention_for(looked_at(causes, registry), STEP_S), step_s=STEP_S, clock=clock
+    )
+    _fill(store, clock, causes)
+    changes = _changes(store, clock.now_s())
+    times = []
+    for _ in range(ROUNDS):
+        diagnoser = Diagnoser(causes, NumpyEngine(store), store, registry)
+        times.append(_timed(diagnoser, changes))
+    one = statistics.median(first for first, _ in times)
+    return {
+        "GPUs": float(GPUS),
+        "causes": float(len(causes.causes)),
+        "first diagnosis of a round, judging all causes, s": one,
+        "499 more of the same round, s": statistics.median(rest for _, rest in times),
+    }
+
+
+def _timed(diagnoser: Diagnoser, changes: list[Change]) -> tuple[float, float]:
+    begun_s = time.perf_counter()
+    diagnoser.diagnose(changes[0])
+    first_s = time.perf_counter()
+    for change in changes[1:]:
+        diagnoser.diagnose(change)
+    return first_s - begun_s, time.perf_counter() - first_s
+
+
+def _entities(kind: EntityKind) -> list[Entity]:
+    if kind == "job":
+        return [Entity("job", f"job-{n}", {"ofu.job.id": f"job-{n}"}) for n in _each(GPUS_A_JOB)]
+    if kind == "node":
+        return [Entity("node", f"node-{n}", {"host.name": f"node-{n}"}) for n in _each(GPUS_A_NODE)]
+    return [_gpu(n) for n in range(GPUS)]
+
+
+def _each(size: int) -> range:
+    return range(-(-GPUS // size))
+
+
+def _gpu(n: int) -> Entity:
+    attributes: dict[str, Attribute] = {
+        "hw.id": f"GPU-{n}",
+        "ofu.job.id": f"job-{n // GPUS_A_JOB}",
+        "host.name": f"node-{n // GPUS_A_NODE}",
+        "ofu.gpu.sku": "h100-sxm5",
+    }
+    return Entity("gpu", f"GPU-{n}", attributes)
+
+
+def _fill(store: Store, clock: VirtualClock, causes: CauseBook) -> None:
+    kinds: tuple[EntityKind, ...] = ("gpu", "job", "node")
+    chance = np.random.default_rng(0)
+    keys = _keys(causes)
+    window = Window(START_S, START_S + STEP_S)
+    columns = {kind: store.admit(_entities(kind), window) for kind in kinds}
+    level = {place: chance.uniform(0.05, 0.95, len(columns[place[0]])) for place in keys}
+    for n in range(1, SAMPLES + 1):
+        now_s = START_S + n * STEP_S
+        clock.set(now_s)
+        for kind, key in keys:
+            flag = key.startswith("flag:")
+            values = np.zeros(len(columns[kind])) if flag else level[kind, key]
+            store.write_columns(kind, key, now_s, columns[kind], values)
+
+
+def _keys(causes: CauseBook) -> list[tuple[EntityKind, str]]:
+    found: dict[tuple[EntityKind, str], None] = {("gpu", "ofu"): None}
+    for expression in causes.expressions():
+        for node, kind in placed(expression.root, expression.each):
+            if isinstance(node, Over | Latest):
+                found[owner(kind, node.scope), node.metric] = None
+            elif isinstance(node, Flag):
+                found["gpu", node.metric] = None
+    return list(found)
+
+
+def _changes(store: Store, now_s: float) -> list[Change]:
+    gpus = store.entities("gpu")[:: GPUS // FINDINGS_OF_GPUS][:FINDINGS_OF_GPUS]
+    jobs = store.entities("job")[:FINDINGS_OF_JOBS]
+    return [
+        Change("opened", "Bench", e.kind, e, f"{e.kind} {e.id}", now_s, now_s - 600, now_s)
+        for e in [*gpus, *jobs]
+    ]
+
+
+if __name__ == "__main__":
+    for what, value in run().items():
+        print(f"{what:60} {value}")
