@@ -112,14 +112,6 @@ class Observation:
     starts_s: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
-    """A value and the window that it speaks about."""
-
-    value: float
-    window: Window
-
-
 Severity = Literal["info", "warning", "error", "critical"]
 FindingChange = Literal["opened", "updated", "resolved"]
 

@@ -9,6 +9,7 @@ import pytest
 
 from otel_ofu.config import Config, config_from_text, load_config
 from otel_ofu.errors import ConfigError
+from otel_ofu.jobs import PROVIDERS
 from otel_ofu.resources import shipped
 from otel_ofu.yamlfile import read_yaml
 
@@ -124,3 +125,7 @@ def test_problems_are_shown_with_line_and_caret(tmp_path: Path) -> None:
     assert caught.value.with_carets() == (
         f"{path}:1:9: expected a mapping, got a whole number\n  outbox: 7\n          ^"
     )
+
+
+def test_all_providers_of_jobs_are_asked_unless_told_otherwise() -> None:
+    assert tuple(Config().jobs.providers) == PROVIDERS

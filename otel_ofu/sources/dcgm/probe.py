@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from otel_ofu.catalog.registry import Registry, load_registry
-from otel_ofu.errors import SourceUnavailable
 from otel_ofu.sources.dcgm import codes
 from otel_ofu.sources.dcgm.child import Channel, ChannelClosedError, Child
 from otel_ofu.sources.dcgm.fields import fields
@@ -71,14 +70,6 @@ def probe(
     if not report.done and not problems:
         problems = [_late(report, str(where), timeout_s)]
     return _probe(str(where), report, problems)
-
-
-def is_available(settings: DcgmSettings, timeout_s: float = 2.0) -> bool:
-    """Whether a host engine answers within `timeout_s` seconds: the test for `auto`."""
-    try:
-        return probe(settings, timeout_s).reachable
-    except SourceUnavailable:
-        return False
 
 
 def _asked(channel: Channel, start: Start, timeout_s: float) -> ProbeReport:

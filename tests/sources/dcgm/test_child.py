@@ -18,7 +18,7 @@ from otel_ofu.clock import SystemClock
 from otel_ofu.errors import SourceError, SourceUnavailable
 from otel_ofu.model import GapReason, Reading
 from otel_ofu.sources.dcgm.child import ChannelClosedError, Child
-from otel_ofu.sources.dcgm.probe import is_available, probe
+from otel_ofu.sources.dcgm.probe import probe
 from otel_ofu.sources.dcgm.settings import DcgmSettings
 from otel_ofu.sources.dcgm.source import DcgmSource
 from otel_ofu.sources.dcgm.wire import Read, Start
@@ -243,10 +243,9 @@ def test_probe_of_a_frozen_engine_ends_in_time_and_keeps_what_it_learned(live: L
     assert "no answer from 127.0.0.1:5555 within 1.5 s" in found.problems[0].message
 
 
-def test_auto_takes_an_engine_that_answers_and_no_other(live: Live) -> None:
-    settings = DcgmSettings(bindings_path=str(FAKE))
-    assert is_available(settings, 10.0)
-    assert not is_available(DcgmSettings(bindings_path="/nowhere"), 10.0)
+def test_an_engine_that_answers_is_reachable_and_no_other(live: Live) -> None:
+    assert probe(DcgmSettings(bindings_path=str(FAKE)), 10.0).reachable
+    assert not probe(DcgmSettings(bindings_path="/nowhere"), 10.0).reachable
 
 
 def test_a_bad_address_is_told_by_the_probe_at_once() -> None:
