@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from otel_ofu.app.additions import Addition
+from otel_ofu.app.diagnoses import DiagnosisLog
 from otel_ofu.app.routing import Routing
 from otel_ofu.app.rules import Judged, RulesAtWork
 from otel_ofu.app.telemetry import Ground, Telemetry
@@ -36,6 +37,7 @@ class Pipeline:
         self.host = ground.host
         self._words = words
         self._clock = clock or ground.clock
+        self._log = DiagnosisLog(ground.state_dir)
         self.routing = Routing(
             ground.config, telemetry.outbox, self._clock, ground.state_dir, telemetry.meter.exported
         )
@@ -84,4 +86,7 @@ class Pipeline:
             event = replace(event, attributes={**known, **event.attributes})
         self.telemetry.tell(event)
         self.routing.handle([diagnosis])
-        self._words(("(shadow) " if diagnosis.shadow else "") + card(diagnosis))
+        self._log.add(diagnosis)
+        shadow = "(shadow) " if diagnosis.shadow else ""
+        more = "" if diagnosis.kind == "resolved" else f"\n  id {diagnosis.fingerprint}"
+        self._words(f"{shadow}{card(diagnosis)}{more}")

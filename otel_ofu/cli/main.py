@@ -24,6 +24,9 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "replay": ("replay", "play a recording, or a CSV with a column map"),
     "report": ("report", "OFU beside the MFU that jobs report, as a page"),
     "rules": ("rules", "check, test, try, export and explain rules"),
+    "explain": ("explain", "everything that a diagnosis rests on"),
+    "route": ("route", "which route a diagnosis takes"),
+    "notify": ("notify", "send a sample to a receiver"),
     "mfu": ("mfu", "model FLOPs per token of a Hugging Face config.json"),
 }
 """Verb -> its module in this folder, and what it does. Only the module that is used is imported."""

@@ -43,6 +43,7 @@ from otel_ofu.store import Retention, Store
 from otel_ofu.yamlfile import read_yaml
 
 MOST_EXPLAINED = 8
+BUILT_IN = "built-in"
 FILES = "rule files or folders; without any, the rules that come with otel-ofu"
 
 
@@ -148,7 +149,9 @@ def _results(files: Sequence[str]) -> Iterator[Result]:
         yield from run_promtool_file(name, registry)
     rest = [name for name in files if name not in tests]
     if rest or not files:
-        yield from run_tests(_rules(rest), registry)
+        rules = _rules(rest)
+        written = [rule.name for rule in rules if rule.place.path != BUILT_IN]
+        yield from run_tests(rules, registry, written)
 
 
 def _is_promtool(name: str) -> bool:

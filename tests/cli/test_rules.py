@@ -111,6 +111,9 @@ def test_a_recording_is_tried_and_two_versions_are_compared(tmp_path: Path, rule
         (["rules", "backtest", "nothing.jsonl"], 2, "nothing.jsonl"),
         (["rules", "export", "--to", "grafana"], 2, "invalid choice: 'grafana'"),
         (["mfu", "nothing.json"], 1, "nothing.json"),
+        (["explain", "abc"], 1, "no finding 'abc' in "),
+        (["route", "--explain", "severity"], 2, "'severity' is no label"),
+        (["notify", "--test", "nobody"], 2, "no receiver 'nobody'"),
     ],
 )
 def test_wrong_words_are_told_clearly(

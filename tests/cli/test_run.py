@@ -135,3 +135,38 @@ def test_doctor_tells_for_each_gpu_source_clock_and_ofu(
     assert done.stdout.count("OFU 33.7% just now") == 2
     assert done.stdout.count("- dcgm: does not work here, see above") == 2
     assert done.stdout.endswith("the agent can run\n")
+
+
+def test_a_finding_is_told_as_a_card_and_can_be_explained(
+    tmp_path: Path, config: Callable[[str], Path]
+) -> None:
+    rules = tmp_path / "rules.yaml"
+    rules.write_text(
+        "groups:\n  - name: quick\n    interval: 1s\n    rules:\n"
+        "      - alert: Low\n        each: gpu\n        expr: avg(ofu, 2s) < 90%\n"
+        "        labels: {severity: warning}\n"
+        "        annotations: {summary: '{{ $labels.hw_id }}: OFU is {{ $value | percent }}'}\n"
+    )
+    path = config(f"rules: {{paths: ['{rules}']}}\n")
+    done = run(tmp_path, "run", "--for", "5s", "-c", str(path), extra={"NVML_STUB": GPUS})
+    assert done.returncode == 0, done.stderr
+    assert "OFU is 33.7%" in done.stdout
+    finding = done.stdout.split("\n  id ")[1].split()[0]
+    explained = run(tmp_path, "explain", finding[:6], "-c", str(path))
+    assert explained.returncode == 0, explained.stderr
+    assert "OFU is 33.7%" in explained.stdout
+    listed = run(tmp_path, "explain", "-c", str(path))
+    assert finding in listed.stdout
+    shown = run(tmp_path, "rules", "explain", "Low", "-c", str(path))
+    assert "avg(ofu, 2s) < 90%" in shown.stdout
+
+
+def test_a_receiver_gets_a_sample_and_a_route_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(
+        "route:\n  receiver: people\n  receivers: [{name: people, stdout_configs: [{}]}]\n"
+    )
+    sent = run(tmp_path, "notify", "--test", "people", "-c", "c.yaml")
+    assert sent.returncode == 0, sent.stderr
+    assert "taken" in sent.stdout
+    shown = run(tmp_path, "route", "--explain", "severity=critical", "-c", "c.yaml")
+    assert "people" in shown.stdout

@@ -1,0 +1,53 @@
+"""`otel-ofu explain`: everything that a diagnosis rests on.
+
+Enters: the id of a finding, or nothing for a list. Leaves: text.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from datetime import UTC, datetime
+
+from otel_ofu.app.diagnoses import told
+from otel_ofu.app.state import could_be_state_dir
+from otel_ofu.cli import options
+from otel_ofu.engine.diagnose import explain_finding
+from otel_ofu.errors import OtelOfuError
+from otel_ofu.model import Diagnosis
+
+MOST_LISTED = 30
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "All evidence of a diagnosis that the agent on this machine told lately: what speaks for "
+        "each cause, what against it, what could not be read. Without an id, the latest are listed."
+    )
+    parser.add_argument("finding", nargs="?", metavar="FINDING", help="id, or its first letters")
+    options.add_config(parser)
+    parser.set_defaults(verb=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    config = options.config_of(arguments)
+    folder, _ = could_be_state_dir(config.state_dir, os.environ)
+    known = list(told(folder))
+    if arguments.finding is None:
+        for diagnosis in known[-MOST_LISTED:]:
+            print(_line(diagnosis))
+        print(f"{len(known)} told in {folder}")
+        return 0
+    found = [d for d in known if d.fingerprint.startswith(arguments.finding)]
+    if not found:
+        raise OtelOfuError(
+            f"no finding {arguments.finding!r} in {folder}; `otel-ofu explain` lists them"
+        )
+    print(explain_finding(next((d for d in reversed(found) if d.kind == "opened"), found[-1])))
+    return 0
+
+
+def _line(diagnosis: Diagnosis) -> str:
+    at = datetime.fromtimestamp(diagnosis.at_s, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    cause = diagnosis.causes[0].title if diagnosis.causes else "no known cause"
+    return f"{diagnosis.fingerprint}  {at}  {diagnosis.kind:8}  {diagnosis.summary}  ({cause})"
