@@ -6,7 +6,9 @@ every mistake with file, line and column. Only `app` and `cli` see this module.
 
 from __future__ import annotations
 
+import os
 import re
+import time
 from pathlib import Path
 from typing import Any, Literal
 
@@ -346,6 +348,8 @@ def _mistakes(config: Config) -> list[tuple[Steps, str]]:
     if gpu.source == "none" and not listens:
         found.append(((*gpu_steps, "source"), "none needs an endpoint of receivers.otlp"))
     found += _exporter_mistakes(config.exporters)
+    around = route.Surroundings(time.time(), os.environ)
+    found += [(("route", *steps), words) for steps, words in route.check(config.route, around)]
     return found
 
 

@@ -6,39 +6,26 @@ Enters: the config, the outbox. Leaves: a `Routing` that takes diagnoses and del
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from otel_ofu.clock import Clock
 from otel_ofu.config import Config
-from otel_ofu.errors import ConfigError, Problem
 from otel_ofu.model import Diagnosis
 from otel_ofu.outbox.queues import Outbox
 from otel_ofu.outbox.tally import Observe
-from otel_ofu.route import Delivery, Router, Surroundings, check
+from otel_ofu.route import Delivery, Router
 
 TICK_S = 1.0
 
 
-def check_route(config: Config, environ: Mapping[str, str], now_s: float) -> None:
-    """Raises ConfigError with every mistake in the block `route`; nothing is sent."""
-    mistakes = check(config.route, Surroundings(now_s, environ))
-    problems = [
-        Problem(".".join(["route", *(str(step) for step in steps)]), 0, 0, words)
-        for steps, words in mistakes
-    ]
-    if problems:
-        raise ConfigError(problems)
-
-
 class Routing:
-    """Thread-safe. Raises ConfigError for settings that are no use."""
+    """Thread-safe. The config was checked when it was read."""
 
     def __init__(
         self, config: Config, outbox: Outbox, clock: Clock, state_dir: Path | None, observe: Observe
     ) -> None:
         environ = os.environ
-        check_route(config, environ, clock.now_s())
         self._router = Router(config.route, outbox, clock, environ, state_dir)
         self._delivery = Delivery(config.route, outbox, clock, environ, observe)
         self._begun = False

@@ -8,10 +8,8 @@ from __future__ import annotations
 import argparse
 import os
 
-from otel_ofu.app.routing import check_route
 from otel_ofu.cli import options
 from otel_ofu.clock import SystemClock
-from otel_ofu.config import Config
 from otel_ofu.errors import ConfigError, Problem
 from otel_ofu.route import explain, parse_labels, sample
 
@@ -29,7 +27,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    config = _checked(arguments)
+    config = options.config_of(arguments)
     try:
         labels = parse_labels(arguments.explain)
     except ValueError as error:
@@ -41,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def notify(arguments: argparse.Namespace) -> int:
     """Sends a sample and says for each place what came of it."""
-    config = _checked(arguments)
+    config = options.config_of(arguments)
     try:
         results = sample(config.route, arguments.test, SystemClock(), os.environ)
     except ValueError as error:
@@ -49,9 +47,3 @@ def notify(arguments: argparse.Namespace) -> int:
     for result in results:
         print(f"{'-' if result.problem else '+'} {result.place}  {result.problem or 'taken'}")
     return 1 if any(result.problem for result in results) else 0
-
-
-def _checked(arguments: argparse.Namespace) -> Config:
-    config = options.config_of(arguments)
-    check_route(config, os.environ, SystemClock().now_s())
-    return config

@@ -19,7 +19,6 @@ from otel_ofu.app.job_voices import follower, job_settings
 from otel_ofu.app.owners import owner_settings
 from otel_ofu.app.pipeline import Pipeline
 from otel_ofu.app.receiving import check_receiver
-from otel_ofu.app.routing import check_route
 from otel_ofu.app.rules import rules_of
 from otel_ofu.app.sources import Chosen, choose
 from otel_ofu.app.state import state_dir
@@ -75,7 +74,6 @@ def _check(config: Config, path: str | None) -> int:
     owner_settings(config.jobs)
     job_settings(config.jobs)
     check_receiver(config)
-    check_route(config, os.environ, SystemClock().now_s())
     load_flags(config.evidence.flags.files)
     follower(config, SystemClock())
     if config.exporters.prometheus.listen:
