@@ -85,7 +85,7 @@ def test_a_finding_leaves_as_an_event_with_everything_essential_in_attributes(
     tmp_path: Path,
 ) -> None:
     world = World(tmp_path, RULE)
-    world.play(10)
+    world.play(7)
     records = world.close()
     assert names(records) == ["ofu.finding.opened"]  # eight GPUs of one job are one incident
     attributes = {a["key"]: a["value"] for a in records[0]["attributes"]}
@@ -100,7 +100,7 @@ def test_a_finding_leaves_as_an_event_with_everything_essential_in_attributes(
 
 def test_an_open_finding_is_a_metric_of_its_gpu(tmp_path: Path) -> None:
     world = World(tmp_path, RULE)
-    world.play(10)
+    world.play(7)
     world.close()
     text = (tmp_path / "out.jsonl").read_text()
     assert '"ofu.finding.active"' in text
@@ -113,7 +113,7 @@ def test_a_changed_rule_file_is_read_again(tmp_path: Path) -> None:
     assert not rules.look()
     world.rule_file.write_text(RULE + "\n")
     assert rules.look()
-    world.play(10)
+    world.play(7)
     assert names(world.close()) == ["ofu.finding.opened"]
 
 
@@ -128,7 +128,7 @@ def test_a_bad_file_leaves_the_old_rules_at_work_and_is_told_with_its_places(
     assert "rules not reloaded, the old ones stay:" in caplog.text
     assert f"{world.rule_file}:7:" in caplog.text
     assert [rule.name for rule in rules.rules if rule.name == "Low"] == ["Low"]
-    world.play(10)
+    world.play(7)
     assert names(world.close()) == ["ofu.finding.opened"]
 
 
@@ -136,11 +136,11 @@ def test_findings_survive_a_restart_without_being_told_twice(tmp_path: Path) -> 
     state = tmp_path / "state"
     state.mkdir()
     first = World(tmp_path, RULE, state)
-    first.play(10)
+    first.play(7)
     assert names(first.close()) == ["ofu.finding.opened"]
     (tmp_path / "out.jsonl").unlink()
     second = World(tmp_path, RULE, state)
-    second.play(25, from_s=610.0)
+    second.play(12, from_s=430.0)
     assert "ofu.finding.opened" not in names(second.close())
 
 
