@@ -24,7 +24,6 @@ UNLISTED = 0.95
 """What a cause loses that the rule does not list."""
 EXPLAINED = 0.5
 NEAR = 0.8
-NEVER = -1.0
 
 
 @dataclass(slots=True)
@@ -53,7 +52,7 @@ class Ranker:
 
     def rank(self, scores: Scores, whose: Whose, listed: Collection[str]) -> list[RankedCause]:
         """At most three causes, most likely first."""
-        candidates = [self._candidate(n, scores, whose) for n in range(len(scores.gpus))]
+        candidates = _candidates(scores, whose)
         for one in candidates:
             if listed and one.scored.cause.id not in listed:
                 one.score *= UNLISTED
@@ -62,21 +61,6 @@ class Ranker:
         named = [one for one in order if one.score >= FITS][:TOP]
         named += [one for one in order if _flag_only(one) and one not in named][: TOP - len(named)]
         return [self._told(one, scores) for one in named] if _fits(named) else []
-
-    def _candidate(self, number: int, scores: Scores, whose: Whose) -> _Candidate:
-        if not len(whose.gpus):
-            own = scores.own.get(whose.kind)
-            if own is None:
-                return _Candidate(scores.gpus[number], NEVER, 0, None)
-            scored = own[number]
-            return _Candidate(scored, float(scored.scores[whose.column]), whose.column, None)
-        scored = scores.gpus[number]
-        each = scored.scores[whose.gpus]
-        worst = int(np.argmax(each))
-        count = int(np.count_nonzero(each >= max(FITS, NEAR * each[worst])))
-        score = float(each.mean(dtype=np.float64)) if scored.cause.spread == "all" else each[worst]
-        share = (count, len(each)) if len(each) > 1 else None
-        return _Candidate(scored, float(score), int(whose.gpus[worst]), share)
 
     def _told(self, one: _Candidate, scores: Scores) -> RankedCause:
         cause = one.scored.cause
@@ -99,27 +83,53 @@ class Ranker:
         )
 
 
+def _candidates(scores: Scores, whose: Whose) -> list[_Candidate]:
+    """Every cause, by the GPUs of the finding; by the entity itself where it has none."""
+    if not len(whose.gpus):
+        own, row = scores.own.get(whose.kind, ()), whose.column
+        return [_Candidate(scored, float(scored.scores[row]), row, None) for scored in own]
+    each = scores.table[:, whose.gpus]
+    worst = each.argmax(axis=1)
+    most = each.max(axis=1)
+    alike = (each >= np.maximum(FITS, NEAR * most)[:, None]).sum(axis=1)
+    rows = zip(
+        scores.gpus,
+        each.mean(axis=1, dtype=np.float64).tolist(),
+        most.tolist(),
+        whose.gpus[worst].tolist(),
+        alike.tolist(),
+        strict=True,
+    )
+    gpus = len(whose.gpus)
+    return [
+        _Candidate(
+            scored,
+            mean if scored.cause.spread == "all" else peak,
+            row,
+            (count, gpus) if gpus > 1 else None,
+        )
+        for scored, mean, peak, row, count in rows
+    ]
+
+
 def _explain(candidates: Sequence[_Candidate]) -> None:
     """Causes that another one explains count for half: their signs need no cause of their own.
 
     Evidence is compared, not how grave the causes are.
     """
     strength = {one.scored.cause.id: one.score / one.scored.cause.prior for one in candidates}
+    strong = [c.scored.cause for c in candidates if strength[c.scored.cause.id] >= LIKELY]
+    strong.sort(key=lambda cause: -strength[cause.id])
     for one in candidates:
-        cause = one.scored.cause
-        reasons = [
-            other.scored.cause
-            for other in candidates
-            if cause.id in other.scored.cause.explains
-            and strength[other.scored.cause.id] >= max(LIKELY, NEAR * strength[cause.id])
-        ]
-        if reasons:
+        own = one.scored.cause.id
+        reason = next((cause for cause in strong if own in cause.explains), None)
+        if reason is not None and strength[reason.id] >= NEAR * strength[own]:
             one.score *= EXPLAINED
-            one.because = max(reasons, key=lambda reason: strength[reason.id]).title
+            one.because = reason.title
 
 
 def _flag_only(one: _Candidate) -> bool:
-    return bool(one.scored.alone.size and one.scored.alone[one.row]) and one.score >= 0
+    return bool(one.scored.alone[one.row])
 
 
 def _fits(named: Sequence[_Candidate]) -> bool:

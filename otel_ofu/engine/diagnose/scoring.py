@@ -59,12 +59,14 @@ class Scored:
 class Scores:
     """All causes at one instant. `gpus`: rows are GPUs; `own`: rows are jobs or nodes themselves.
 
-    `members`: the column of a GPU's job and node, by GPU column.
+    `table`: the scores of `gpus`, [cause, GPU column]. `members`: the column of a GPU's job and
+    node, by GPU column.
     """
 
     at_s: float
     round: Round
     gpus: Sequence[Scored]
+    table: Shares
     own: Mapping[EntityKind, Sequence[Scored]]
     members: Mapping[EntityKind, Indices]
     facts: Sequence[FactRow]
@@ -102,7 +104,9 @@ class Scorer:
             FactRow(fact, answer.judgements[len(self._place) + n].evidence[0].values)
             for n, fact in enumerate(self._facts)
         ]
-        return Scores(at_s, answer, self._all(answer, shares, members), own, members, facts)
+        gpus = self._all(answer, shares, members)
+        table = np.stack([scored.scores for scored in gpus]) if gpus else np.zeros((0, count))
+        return Scores(at_s, answer, gpus, table.astype(np.float32), own, members, facts)
 
     def _itself(self, answer: Round, kind: EntityKind) -> dict[EntityKind, Indices]:
         """Rows that are jobs or nodes: they have no value of another kind."""

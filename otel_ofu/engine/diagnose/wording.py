@@ -44,6 +44,7 @@ class Wording:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
+        self._shown: dict[Node, str] = {}
 
     def say(self, scored: Scored, row: int) -> Said:
         """All evidence of a cause at a row."""
@@ -93,7 +94,9 @@ class Wording:
         )
 
     def _shower(self, node: Compare) -> Callable[[float], str]:
-        return FILTERS[_FILTER_OF.get(self._unit(node.left), "humanize")]
+        if node.left not in self._shown:
+            self._shown[node.left] = _FILTER_OF.get(self._unit(node.left), "humanize")
+        return FILTERS[self._shown[node.left]]
 
     def _unit(self, left: Node) -> str:
         quotients = (Sign.DIVIDE, Sign.MULTIPLY)
