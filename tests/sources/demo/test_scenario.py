@@ -62,10 +62,19 @@ def test_every_shipped_scenario_plays_on_eight_gpus(name: str) -> None:
     assert len(DemoSource(name).read(100)) == 8
 
 
-def test_the_tour_shows_every_trouble_that_is_one() -> None:
-    told = Story(named("tour"), 8, load_library().troubles)
+def test_the_tour_shows_every_trouble_that_has_a_story_of_its_own() -> None:
+    library = load_library()
+    told = Story(named("tour"), 8, library.troubles)
     seen = {fact.cause for t in range(0, 12600, 60) for fact in told.facts(t)}
-    assert seen == {t.cause for t in load_library().troubles.values()} - {"healthy"}
+    played = {spell.trouble for story in library.scenarios.values() for spell in story.spells}
+    assert seen == {library.troubles[name].cause for name in played} - {"healthy"}
+
+
+@pytest.mark.parametrize("name", load_library().troubles)
+def test_every_trouble_changes_the_job_as_it_says(name: str) -> None:
+    told = story(Spell(trouble=name, start_s=10))
+    assert (told.demand(5) != told.demand(15)).any()
+    assert told.facts(15)[0].trouble == name
 
 
 def test_an_unknown_scenario_is_refused_with_those_that_there_are() -> None:
