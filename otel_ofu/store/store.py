@@ -31,6 +31,8 @@ from otel_ofu.store.slots import Slots
 from otel_ofu.store.steps import Steps
 
 SAVE_EVERY_S = 60.0
+# A list that does not change grows old all the same: it holds when each entity was last seen.
+SAVE_WHOLE_EVERY_S = 3600.0
 FUTURE_S = 60.0
 
 
@@ -64,7 +66,7 @@ class Store:
         self._counts: Counter[str] = Counter()
         self._folder = StateFolder(state_dir)
         self._fleet = Fleet(dict.fromkeys(KINDS, self._shapes.empty()), self._folder.path)
-        self._kept_s = self._clock.now_s()
+        self._kept_s = self._saved_whole_s = self._clock.now_s()
         self.retain(self._retention)
 
     def write(self, observations: Sequence[Observation]) -> None:
@@ -112,17 +114,20 @@ class Store:
                 if layout != table.history.layout:
                     table.history.reshape(layout, len(table.slots))
 
-    def save(self) -> None:
-        """Writes the lists of entities to `state_dir`. Raises OSError."""
+    def save(self, *, whole: bool = True) -> None:
+        """Writes the lists of entities that changed, or all, to `state_dir`. Raises OSError."""
         with self._lock:
             self._kept_s = self._clock.now_s()
+            self._saved_whole_s = self._kept_s if whole else self._saved_whole_s
             for table in self._fleet.tables.values():
-                table.save()
+                table.save(whole=whole)
 
     def close(self) -> None:
         """Saves, and lets another process have `state_dir`. Raises OSError."""
-        self.save()
-        self._folder.release()
+        try:
+            self.save()
+        finally:
+            self._folder.release()
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -241,6 +246,6 @@ class Store:
             return
         self._fleet.forget(now_s - self._retention.forget_s)
         try:
-            self.save()
+            self.save(whole=now_s - self._saved_whole_s >= SAVE_WHOLE_EVERY_S)
         except OSError:
             self._counts["not_saved"] += 1

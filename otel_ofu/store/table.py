@@ -74,10 +74,10 @@ class Table:
             self._changed = True
         return slot
 
-    def save(self) -> None:
-        """Writes the list of entities, if it changed. Raises OSError."""
+    def save(self, *, whole: bool) -> None:
+        """Writes the list of entities if it changed, or with `whole`. Raises OSError."""
         path = self._path("entities")
-        if path is not None and self._changed:
+        if path is not None and (whole or self._changed):
             save_entities(path, self.slots, frozenset(self.implied))
         self._changed = False
 

@@ -10,7 +10,7 @@ import pytest
 
 from otel_ofu.model import Entity
 from otel_ofu.store import Retention, StateInUse, StateUnusable
-from tests.store.fleets import NAN, Bench, gpu, seen
+from tests.store.fleets import NAN, START_S, Bench, gpu, seen
 
 HOURS = Retention(depth_s=300, minutes={("gpu", "ofu"): 7200.0})
 
@@ -157,6 +157,35 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
         Bench(HOURS, tmp_path)
     first.store.close()
     Bench(HOURS, tmp_path).store.close()
+
+
+def test_a_directory_is_free_again_though_the_disk_refused_the_end(tmp_path: Path) -> None:
+    first = filled(tmp_path)
+    in_the_way = tmp_path / "store" / "gpu.new"
+    in_the_way.mkdir()
+    with pytest.raises(OSError, match="Is a directory"):
+        first.store.close()
+    in_the_way.rmdir()
+    Bench(HOURS, tmp_path).store.close()
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_fleet_that_never_changed_is_not_forgotten_after_a_restart(
+    tmp_path: Path, *, ends: bool
+) -> None:
+    keep = Retention(depth_s=600, forget_s=86_400)
+    before = Bench(keep, tmp_path)
+    for at_s in range(0, 3 * 86_400, 600):
+        before.write(*(seen(gpu(name), at_s, {"ofu": 0.4}) for name in "ab"))
+    if ends:
+        before.store.close()
+    else:  # as when the process is killed: what was written so far is there
+        before.store._folder.release()
+    after = Bench(keep, tmp_path)
+    after.clock.set(START_S + 3 * 86_400)
+    after.write(seen(gpu("a"), 3 * 86_400 + 70, {"ofu": 0.4}))
+    assert [entity.id for entity in after.store.entities("gpu")] == ["a", "b"]
+    after.store.close()
 
 
 def test_a_directory_that_cannot_be_made_is_told_in_one_line(tmp_path: Path) -> None:
