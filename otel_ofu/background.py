@@ -47,8 +47,8 @@ class Background:
             self._thread.join(longest_s)
 
     def is_stale(self, found_s: float, now_s: float) -> bool:
-        """Whether what was found out at `found_s` is too old to be told."""
-        return now_s - found_s > STALE_AFTER * self._interval_s
+        """Whether what was found out at `found_s` is too old to be told, or of a clock set back."""
+        return abs(now_s - found_s) > STALE_AFTER * self._interval_s
 
     def _is_due(self, now_s: float) -> bool:
         if self._thread is not None and self._thread.is_alive():

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from otel_ofu.clock import Clock, SystemClock
+from otel_ofu.troubles import Once
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +42,7 @@ class Scheduler:
         self._scheduler: Any = None
         self._stopped = threading.Event()
         self._watch: threading.Thread | None = None
+        self._once = Once(log, level=logging.ERROR)
 
     def every(self, name: str, interval_s: float, tick: Tick) -> None:
         """Registers a tick; one of that name after `start` gets another interval."""
@@ -88,7 +90,7 @@ class Scheduler:
     def _told(self, event: Any) -> None:  # noqa: ANN401 - APScheduler has no types
         failure = getattr(event, "exception", None)
         if failure is not None:
-            log.error("%s: %s: %s", event.job_id, type(failure).__name__, failure)
+            self._once.tell(f"{event.job_id}: {type(failure).__name__}: {failure}")
         self._outcome(event.job_id, "failed" if failure is not None else "skipped")
 
     def _watch_clock(self) -> None:

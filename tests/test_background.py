@@ -47,7 +47,9 @@ def test_work_that_hangs_is_left_after_the_budget_and_not_begun_again() -> None:
     assert begun == [0.0, 50.0]
 
 
-@pytest.mark.parametrize(("age_s", "stale"), [(0.0, False), (40.0, False), (40.1, True)])
+@pytest.mark.parametrize(
+    ("age_s", "stale"), [(0.0, False), (40.0, False), (40.1, True), (-1.0, False), (-41.0, True)]
+)
 def test_what_is_older_than_a_few_intervals_is_stale(age_s: float, *, stale: bool) -> None:
     assert STALE_AFTER == 4
     assert made([]).is_stale(100.0, 100.0 + age_s) is stale
