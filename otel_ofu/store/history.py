@@ -6,6 +6,7 @@ by copying, and a section when a metric is seen for the first time.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,6 +20,8 @@ from otel_ofu.store.layout import Layout, SeriesShape
 from otel_ofu.store.memory import NEVER, Bytes, Memory, fits
 from otel_ofu.store.minutes import Minutes
 from otel_ofu.store.series import Batch, Columns, Rows, Series
+
+log = logging.getLogger(__name__)
 
 FIRST_COLUMNS = 16
 MANY_COLUMNS = 8_192
@@ -122,6 +125,7 @@ class History:
         if self._path is not None:
             reason = f"{self._path}: {error.strerror}; history does not survive a restart"
             self.messages.append(reason)
+            log.warning("%s", reason)
             self._path.with_suffix(".new").unlink(missing_ok=True)
             self._path.unlink(missing_ok=True)
             self._path = None

@@ -1,11 +1,12 @@
 """The entities of one kind with their history, opened from and kept in a directory.
 
 A file that cannot be used is set aside, and a disk that does not take the history leaves it in
-memory: each with one line in `messages`.
+memory: each with one line in the log and in `messages`.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from otel_ofu.store.history import History
 from otel_ofu.store.layout import Layout
 from otel_ofu.store.memory import Memory, Unusable
 from otel_ofu.store.slots import NOBODY, Slots, owner_mark
+
+log = logging.getLogger(__name__)
 
 
 class Table:
@@ -32,7 +35,6 @@ class Table:
         self._fresh: list[int] = []
         self._changed = False
         self.history = History(self._open(layout), self._path("ring"))
-        self.messages += self.history.messages
         self._restore()
 
     def slot(self, entity: Entity, first_seen_s: float) -> tuple[int, bool]:
@@ -103,15 +105,19 @@ class Table:
         except (Unusable, OSError) as error:
             aside = path.with_suffix(".unusable")
             path.replace(aside)
-            self.messages.append(f"{path}: {error}; set aside as {aside.name}, history begins anew")
+            self._tell(f"{path}: {error}; set aside as {aside.name}, history begins anew")
             return self._create(layout, path)
 
     def _create(self, layout: Layout, path: Path | None) -> Memory:
         try:
             return Memory.create(layout, path)
         except OSError as error:
-            self.messages.append(f"{path}: {error.strerror}; history does not survive a restart")
+            self._tell(f"{path}: {error.strerror}; history does not survive a restart")
             return Memory.create(layout, None)
+
+    def _tell(self, message: str) -> None:
+        self.messages.append(message)
+        log.warning("%s", message)
 
     def _restore(self) -> None:
         path = self._path("entities")
@@ -120,7 +126,7 @@ class Table:
         try:
             rows = load_entities(path)
         except (OSError, msgspec.DecodeError) as error:
-            self.messages.append(f"{path}: {error}; the history of these entities begins anew")
+            self._tell(f"{path}: {error}; the history of these entities begins anew")
             return
         marks = self.history.owners
         for row in rows:

@@ -141,13 +141,16 @@ def test_another_step_begins_anew(tmp_path: Path) -> None:
     after.store.close()
 
 
-def test_a_damaged_list_of_entities_is_one_line(tmp_path: Path) -> None:
+def test_a_damaged_list_of_entities_is_one_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     filled(tmp_path).store.close()
     path = tmp_path / "store" / "gpu.entities"
     path.write_text('[[0,"a"')
     after = Bench(HOURS, tmp_path)
     (message,) = after.store.messages
     assert message.startswith(f"{path}: ")
+    assert caplog.messages == [message]
     after.store.close()
 
 
