@@ -22,7 +22,7 @@ from otel_ofu.cli import options
 from otel_ofu.engine.promql.server import Server, ServerSettings
 from otel_ofu.errors import ConfigError, OtelOfuError, Problem
 from otel_ofu.report import Gather, Report, csv_text, json_text, page, report_of
-from otel_ofu.report.text import moment
+from otel_ofu.report.text import counted, moment
 from otel_ofu.sources.recording import read_column_map
 
 DEFAULT_SINCE_S = 86400.0
@@ -163,7 +163,7 @@ def _write(path: Path, text: str) -> None:
 def _words(made: Report, outputs: Sequence[Path]) -> list[str]:
     whole = made.summary
     both = whole.jobs - whole.without_mfu
-    first = f"{whole.jobs:,} jobs, {both:,} with MFU; {whole.flagged:,} flagged"
+    first = f"{counted(whole.jobs, 'job')}, {both:,} with MFU; {whole.flagged:,} flagged"
     return [first, ", ".join(str(path) for path in outputs), *made.notes]
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from otel_ofu.report.reasons import NORMAL
 from otel_ofu.report.result import Job, Series
 from otel_ofu.report.svg import Dot, area, circle, curve, line, picture, steps, words
-from otel_ofu.report.text import clean, moment, percent, plain
+from otel_ofu.report.text import clean, counted, moment, percent, plain
 
 MOST_LABELS = 12
 LABEL_CHARACTERS = 24
@@ -55,7 +55,7 @@ def scatter(jobs: Sequence[Job]) -> str:
         title = f"{job.id}: OFU {percent(ofu)}, MFU {percent(mfu)}, ratio {plain(job.ratio)}"
         parts.append(circle(frame.at(ofu, mfu), 4.5 if job.verdict.flagged else 3.2, kind, title))
     parts += _labels(frame, [d for d in dots if d[0].verdict.flagged])
-    return picture(560, 474, f"MFU over OFU of {len(dots)} jobs", parts)
+    return picture(560, 474, f"MFU over OFU of {counted(len(dots), 'job')}", parts)
 
 
 def timeline(series: Series, span: tuple[float, float]) -> str:

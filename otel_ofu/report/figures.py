@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from otel_ofu.report.result import Agreement, Report, Summary
-from otel_ofu.report.text import hours, percent, plain
+from otel_ofu.report.text import counted, hours, percent, plain
 
 
 def figures(report: Report) -> str:
@@ -51,5 +51,5 @@ def _error(agreement: Agreement) -> str:
 def _after(every: Agreement, value: str, kept: Agreement) -> str:
     """What is left when flagged jobs are left out."""
     if every.jobs == kept.jobs:
-        return f"over {every.jobs:,} jobs"
-    return f"{every.jobs:,} jobs; {value} without the flagged ({kept.jobs:,})"
+        return f"over {counted(every.jobs, 'job')}"
+    return f"{counted(every.jobs, 'job')}; {value} without the flagged ({kept.jobs:,})"

@@ -13,7 +13,7 @@ from otel_ofu.report.figures import figures
 from otel_ofu.report.listing import all_jobs, mistakes, outliers
 from otel_ofu.report.reasons import NORMAL, OVER, UNDER
 from otel_ofu.report.result import Job, Report
-from otel_ofu.report.text import clean, html, moment, percent, span
+from otel_ofu.report.text import clean, counted, html, moment, percent, span
 
 MOST_PICTURES = 60
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -27,7 +27,7 @@ def page(report: Report, made_by: str = "") -> str:
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>OFU and MFU of {report.summary.jobs} jobs</title>\n"
+        f"<title>OFU and MFU of {counted(report.summary.jobs, 'job')}</title>\n"
         f"<style>\n{style}</style>\n</head>\n<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
     )
 
@@ -112,7 +112,7 @@ def _picture(job: Job, time: tuple[float, float]) -> str:
     name = html(job.id) if job.id else "GPUs without a job"
     flag = ' class="flag"' if job.verdict.flagged else ""
     told = f"OFU {percent(job.ofu)}" + (f", MFU {percent(job.mfu)}" if job.mfu is not None else "")
-    gpus = f"{job.gpus:,} GPU" + ("s" if job.gpus != 1 else "")
+    gpus = counted(job.gpus, "GPU")
     return (
         f"<article><h3{flag}>{name}</h3><p>{gpus}, {told}</p>"
         f"<figure>{timeline(job.series, time)}</figure></article>"

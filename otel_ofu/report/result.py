@@ -15,6 +15,7 @@ import numpy as np
 from otel_ofu.report.gather import NOBODY, About, Gather
 from otel_ofu.report.reasons import Verdict, judge, peak_reason, unsteady_reason
 from otel_ofu.report.statistics import mean_absolute_error, pearson
+from otel_ofu.report.text import counted
 from otel_ofu.report.timeline import Doubles, Sum
 
 HOUR_S = 3600.0
@@ -225,13 +226,17 @@ def _notes(gather: Gather) -> list[str]:
     notes = []
     if gather.unmatched:
         notes.append(
-            f"{gather.unmatched:,} reports left out: of a job that holds no GPU here, or without a "
-            "usable figure."
+            f"{counted(gather.unmatched, 'report')} left out: of a job that holds no GPU here, or "
+            "without a usable figure."
         )
     if gather.outside:
-        notes.append(f"{gather.outside:,} reports left out: from before or after the time shown.")
+        notes.append(
+            f"{counted(gather.outside, 'report')} left out: from before or after the time shown."
+        )
     if gather.odd:
-        notes.append(f"{gather.odd:,} readings left out: their windows end before they start.")
+        notes.append(
+            f"{counted(gather.odd, 'reading')} left out: their windows end before they start."
+        )
     if gather.repeated_s > 0:
         hours = gather.repeated_s / HOUR_S
         notes.append(f"{hours:,.1f} GPU-hours came more than once and were counted once.")

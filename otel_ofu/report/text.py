@@ -47,6 +47,11 @@ def hours(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 1 else f"{value:.2f}"  # noqa: PLR2004 - digits
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 job`, `2 jobs`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def moment(time_s: float) -> str:
     """Unix seconds as date and time in UTC."""
     try:

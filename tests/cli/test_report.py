@@ -30,7 +30,7 @@ def test_gpus_without_a_job_can_be_given_to_one(tmp_path: Path) -> None:
     text = Path(path).read_text().replace('"owner":{"ofu.job.id":"a"}', '"owner":{}')
     Path(path).write_text(text)
     done = run(tmp_path, "report", path, "--job", "mine", "--target-ofu", "50%", "-o", "r.html")
-    assert done.stdout.startswith("1 jobs, 0 with MFU; 0 flagged\n")
+    assert done.stdout.startswith("1 job, 0 with MFU; 0 flagged\n")
     assert json.loads((tmp_path / "r.json").read_text())["target_ofu"] == 0.5
 
 

@@ -69,7 +69,7 @@ def test_a_window_that_is_none_is_left_out_and_told(length_s: float) -> None:
     gather.observe([seen(gpu("a"), 0.0, 0.4), seen(gpu("a", 1), 0.0, 0.9, length_s)])
     report = report_of(gather)
     assert report.jobs[0].ofu == pytest.approx(0.4)
-    assert "1 readings left out" in report.notes[0]
+    assert "1 reading left out" in report.notes[0]
 
 
 def test_a_shared_gpu_counts_by_its_share() -> None:
@@ -116,8 +116,8 @@ def test_an_mfu_alone_is_over_the_peak_of_the_job() -> None:
 @pytest.mark.parametrize(
     ("said", "note"),
     [
-        (Said("b", START_S, mfu=0.4), "1 reports left out: of a job that holds no GPU here"),
-        (Said("", START_S, mfu=0.4), "1 reports left out: of a job"),
+        (Said("b", START_S, mfu=0.4), "1 report left out: of a job that holds no GPU here"),
+        (Said("", START_S, mfu=0.4), "1 report left out: of a job"),
         (Said("a", START_S), "or without a usable figure"),
         (Said("a", START_S, mfu=float("nan")), "or without a usable figure"),
         (Said("a", START_S, mfu=-1.0), "or without a usable figure"),
