@@ -73,6 +73,8 @@ def test_of_the_agent_itself() -> None:
     metrics.sampled("nvml", 0.01)
     metrics.missed("nvml", "late")
     metrics.exported("otlp", "sent", 5)
+    metrics.watch("store", lambda: {"stored": 5, "late": 1})
+    metrics.judged(0.1, 0.0)
     body = metrics.collect({"otlp": QueueStats(1, 2, 1, {})})
     metrics.close()
     assert body is not None

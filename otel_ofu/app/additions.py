@@ -16,6 +16,7 @@ from otel_ofu.evidence import FlagScanner, FlagSettings, HostReader, load_flags
 from otel_ofu.model import Entity, Observation
 from otel_ofu.sources.nvml import GpuProcess
 
+Watch = Callable[[str, Callable[[], Mapping[str, int]]], None]
 Processes = Callable[[], Sequence[GpuProcess]]
 
 
@@ -81,6 +82,10 @@ class FlagAddition:
             scan.observations(entities, window, all_flags=False),
         )
 
+    def counts(self) -> Mapping[str, int]:
+        """What the scans could not do, by kind."""
+        return self._scanner.report().counts
+
 
 class HostAddition:
     """The load of this node, as metrics of the node."""
@@ -93,11 +98,15 @@ class HostAddition:
         return Added(seen, seen)
 
 
-def additions(config: Config, host: str, processing: Processing, clock: Clock) -> list[Addition]:
+def additions(
+    config: Config, host: str, processing: Processing, clock: Clock, watch: Watch
+) -> list[Addition]:
     """What the config asks for. Raises ConfigError for files of flags with mistakes."""
     found: list[Addition] = []
     if config.evidence.flags.enabled:
-        found.append(FlagAddition(config, processing, clock))
+        flags = FlagAddition(config, processing, clock)
+        watch("flags", flags.counts)
+        found.append(flags)
     if config.evidence.host.enabled:
         found.append(HostAddition(host, processing, clock))
     return found

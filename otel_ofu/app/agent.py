@@ -42,6 +42,10 @@ class Agent:
         self._receiver = receiver(config, pipeline.rules.store) if pipeline.rules else None
         self._voices = Voices(follower(config, self._clock), self._receiver, self._clock)
         self._work = work(config, chosen, pipeline, self._voices, self._clock)
+        pipeline.telemetry.meter.watch("logs", self._voices.counts)
+        if self._receiver is not None:
+            taken = self._receiver
+            pipeline.telemetry.meter.watch("receiver", lambda: taken.counts.points)
         self.reload_asked = threading.Event()
         self._scheduler = self._scheduled()
 

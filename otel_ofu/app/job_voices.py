@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 
 from otel_ofu.app.additions import Added
 from otel_ofu.clock import Clock
@@ -22,6 +23,7 @@ from otel_ofu.model import Entity, Observation, Window
 from otel_ofu.receiver import Receiver
 from otel_ofu.sampler.round import SHARE
 from otel_ofu.store import Store
+from otel_ofu.troubles import Once
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +73,7 @@ class Voices:
         self._lock = threading.Lock()
         self._reports: list[JobReport] = []
         self._newest: dict[str, dict[str, tuple[float, float]]] = {}
-        self._told: set[str] = set()
+        self._once = Once(log, "log ")
 
     def poll(self, now_s: float) -> None:
         """Looks at the logs; a look can take long where a file server is away."""
@@ -81,9 +83,7 @@ class Voices:
         with self._lock:
             self._reports += reports
         for source, problem in self._logs.problems().items():
-            if f"{source} {problem}" not in self._told:
-                self._told.add(f"{source} {problem}")
-                log.warning("log %s: %s", source, problem)
+            self._once.tell(f"{source}: {problem}")
 
     def heard(self, jobs: Sequence[str]) -> tuple[list[Observation], list[Observation]]:
         """What was said since the last call: from logs, and pushed.
@@ -107,6 +107,10 @@ class Voices:
             if (fresh := {k: v for k, v in said.items() if v[1] >= now_s - FRESH_S})
         }
         return {job: {k: v for k, (v, _) in said.items()} for job, said in self._newest.items()}
+
+    def counts(self) -> dict[str, int]:
+        """What became of the logs, by outcome."""
+        return asdict(self._logs.counts) if self._logs else {}
 
     def close(self) -> None:
         if self._logs is not None:

@@ -46,13 +46,17 @@ class NodeWork:
         )
         self._holders = Holders(config.receivers.gpu.nvml.library, clock)
         processing = Processing(self._holders.processes)
-        pipeline.additions += additions(config, host, processing, clock)
+        pipeline.additions += additions(
+            config, host, processing, clock, pipeline.telemetry.meter.watch
+        )
         pipeline.additions.append(JobAddition(config, voices))
         self._finder = job_finder(
             config, processing.processes, self._sampler.devices, self._sampler.source_owners
         )
         if self._finder is not None:
-            self._sampler.owners = self._finder.owners
+            finder = self._finder
+            self._sampler.owners = finder.owners
+            pipeline.telemetry.meter.watch("jobs", lambda: finder.report().counts)
 
     def tick(self, now_s: float) -> None:
         self._sampler.tick(now_s)

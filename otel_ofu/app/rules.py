@@ -45,10 +45,11 @@ def rule_paths(config: Config) -> list[Path]:
     return [Path(path) for path in config.rules.paths] or [shipped("rules")]
 
 
-def rules_of(config: Config, registry: Registry | None = None) -> RuleSet:
+def rules_of(config: Config, causes: CauseBook | None = None) -> RuleSet:
     """Raises ConfigError with all that is wrong in all files."""
-    registry = registry or load_registry()
-    return load_rules(rule_paths(config), registry, causes_of(config, registry).names)
+    registry = load_registry()
+    causes = causes or causes_of(config, registry)
+    return load_rules(rule_paths(config), registry, causes.names)
 
 
 def causes_of(config: Config, registry: Registry) -> CauseBook:
@@ -79,12 +80,13 @@ class RulesAtWork:
     def __init__(self, ground: Judged) -> None:
         self._ground = ground
         self._registry = load_registry()
-        rules = rules_of(ground.config, self._registry)
         self._causes = causes_of(ground.config, self._registry)
+        rules = rules_of(ground.config, self._causes)
         self._watch = FileWatch(rule_paths(ground.config))
         self._step_s = float(ground.config.receivers.gpu.interval)
         self._entities: dict[str, set[str]] = {}
         self.store = self._open_store(rules)
+        ground.meter.watch("store", lambda: self.store.counts)
         source, ears = self._source()
         self._baselines = Baselines(self._path("baselines.sqlite"), self.store)
         diagnoser = Diagnoser(self._causes, NumpyEngine(self.store), self.store, self._registry)
@@ -157,7 +159,7 @@ class RulesAtWork:
     def reload(self) -> bool:
         """All or nothing: a mistake leaves the old rules at work and is told with its places."""
         try:
-            rules = rules_of(self._ground.config, self._registry)
+            rules = rules_of(self._ground.config, self._causes)
         except ConfigError as error:
             words = f"rules not reloaded, the old ones stay:\n{error.with_carets()}"
             log.error(words)  # noqa: TRY400 - no traceback for a user's mistake

@@ -86,6 +86,7 @@ class Telemetry:
         self._encoder = MetricEncoder(
             registry, common, EncoderOptions(ground.clock.now_s(), __version__)
         )
+        self.meter.watch("encoder", lambda: {"unknown_keys": self._encoder.unknown_keys})
         self.outbox = self._open_outbox()
         self._parts = _Parts(screens=list(screens))
         self._parts.senders = {target.name: self._sender(target) for target in self.targets}

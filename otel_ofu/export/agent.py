@@ -6,7 +6,7 @@ Enters: what the sampler and the exporters report. Leaves: a body per collection
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,6 +40,7 @@ class AgentMetrics:
         self._provider = MeterProvider([self._reader], resource, shutdown_on_exit=False)
         self._meter = self._provider.get_meter("otel_ofu")
         self._queues: Mapping[str, QueueStats] = {}
+        self._parts: dict[str, Callable[[], Mapping[str, int]]] = {}
         self._create()
 
     def sampled(self, source: str, seconds: float) -> None:
@@ -77,6 +78,10 @@ class AgentMetrics:
         outcome = "loaded" if good else "failed"
         self._reloads.add(1, self._attributes("rules_reloads", outcome))
 
+    def watch(self, component: str, ask: Callable[[], Mapping[str, int]]) -> None:
+        """Totals that a part of the agent keeps itself, by outcome; asked at each collection."""
+        self._parts[component] = ask
+
     def collect(self, queues: Mapping[str, QueueStats]) -> Body | None:
         """All of them now, with the queues by exporter; None while there is nothing to say."""
         from opentelemetry.exporter.otlp.proto.common.metrics_encoder import (  # noqa: PLC0415 - as above
@@ -103,6 +108,8 @@ class AgentMetrics:
         self._reloads = meter.create_counter(*self._described("rules_reloads"))
         self._missed = meter.create_counter(*self._described("sampler_missed"))
         self._points = meter.create_counter(*self._described("export_points"))
+        name, unit, brief = self._described("agent_count")
+        meter.create_observable_counter(name, [self._counted], unit, brief)
         for key, read in (
             ("export_queue_size", self._sizes),
             ("export_queue_capacity", self._capacities),
@@ -121,6 +128,15 @@ class AgentMetrics:
 
     def _attributes(self, key: str, *values: str) -> dict[str, str]:
         return dict(zip(self._registry.metric(key).labels, values, strict=True))
+
+    def _counted(self, _options: CallbackOptions) -> Iterable[Observation]:
+        from opentelemetry.metrics import Observation  # noqa: PLC0415 - as above
+
+        return [
+            Observation(count, self._attributes("agent_count", component, outcome))
+            for component, ask in self._parts.items()
+            for outcome, count in ask().items()
+        ]
 
     def _sizes(self, _options: CallbackOptions) -> Iterable[Observation]:
         return self._observed(
