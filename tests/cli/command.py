@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,11 +50,12 @@ def run(
     )
 
 
-def start(
+@contextmanager
+def started(
     folder: Path, *words: str, extra: Mapping[str, str] | None = None
-) -> subprocess.Popen[str]:
-    """Starts; the caller ends it."""
-    return subprocess.Popen(
+) -> Iterator[subprocess.Popen[str]]:
+    """Runs while the block does; whatever happens in it, nothing is left running."""
+    process = subprocess.Popen(
         arguments(*words),
         cwd=folder,
         env=environment(folder, extra),
@@ -61,3 +63,8 @@ def start(
         stderr=subprocess.PIPE,
         text=True,
     )
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from otel_ofu import __version__
-from tests.cli.command import NOWHERE, run, start
+from tests.cli.command import NOWHERE, run, started
 
 
 def test_version(tmp_path: Path) -> None:
@@ -91,23 +91,22 @@ def test_the_demo_writes_one_line_per_round_to_a_pipe(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_goes_away_ends_the_demo_quietly(tmp_path: Path) -> None:
-    process = start(tmp_path, "demo", "--speed", "600")
-    assert process.stdout is not None
-    assert process.stderr is not None
-    process.stdout.readline()
-    process.stdout.close()
-    process.wait(20)
-    assert "Traceback" not in process.stderr.read()
-    process.stderr.close()
+    with started(tmp_path, "demo", "--speed", "600") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        process.wait(30)
+        assert "Traceback" not in process.stderr.read()
 
 
 def test_ctrl_c_ends_the_demo_cleanly(tmp_path: Path) -> None:
-    process = start(tmp_path, "demo")
-    assert process.stdout is not None
-    process.stdout.readline()
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=20)
-    assert (process.returncode, err) == (0, "")
+    with started(tmp_path, "demo") as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+        assert (process.returncode, err) == (0, "")
 
 
 def test_doctor_says_what_is_missing_and_ends_with_1(tmp_path: Path) -> None:

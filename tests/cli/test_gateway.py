@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.command import run, start
+from tests.cli.command import run, started
 
 GATEWAY = """\
 state_dir: {folder}/gateway
@@ -40,15 +40,11 @@ LOG = (
 @contextmanager
 def agent(folder: Path, text: str, name: str) -> Iterator[subprocess.Popen[str]]:
     (folder / name).write_text(text)
-    process = start(folder, "run", "-c", name)
-    try:
+    with started(folder, "run", "-c", name) as process:
         yield process
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=20)
         assert process.returncode == 0
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def points(path: Path, name: str) -> list[dict[str, Any]]:

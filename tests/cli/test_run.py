@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import NOWHERE, run, start
+from tests.cli.command import NOWHERE, run, started
 
 GPUS = "gpus=2 gpm.5=43.75 sm_clock=1410"
 
@@ -87,42 +87,33 @@ def test_a_page_for_prometheus_is_served_while_it_runs(
     tmp_path: Path, config: Callable[[str], Path]
 ) -> None:
     path = config("exporters: {prometheus: {listen: '127.0.0.1:0'}}\n")
-    process = start(tmp_path, "run", "-c", str(path), extra={"NVML_STUB": GPUS})
-    assert process.stderr is not None
-    url = process.stderr.readline().split(" to ")[1].strip()
+    with started(tmp_path, "run", "-c", str(path), extra={"NVML_STUB": GPUS}) as process:
+        assert process.stderr is not None
+        url = process.stderr.readline().split(" to ")[1].strip()
 
-    def has_ofu() -> bool:
-        with urllib.request.urlopen(url, timeout=5) as answer:
-            return "ofu_gpu_utilization_ratio{" in answer.read().decode()
+        def has_ofu() -> bool:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                return "ofu_gpu_utilization_ratio{" in answer.read().decode()
 
-    wait_for(has_ofu)
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=20)
-    assert process.returncode == 0
+        wait_for(has_ofu)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+        assert process.returncode == 0
 
 
 def test_the_agent_stops_within_five_seconds_while_a_driver_call_hangs(
     tmp_path: Path, config: Callable[[str], Path]
 ) -> None:
-    process = start(
-        tmp_path,
-        *("run", "-c", str(config(""))),
-        extra={"NVML_STUB": "gpus=1 hang.nvmlDeviceGetPowerUsage=1"},
-    )
-    assert process.stderr is not None
-    lines: list[str] = []
-
-    def late() -> bool:
-        assert process.stderr is not None
-        lines.append(process.stderr.readline())
-        return "no answer within 0.4 s; its values are gaps" in lines[-1]
-
-    wait_for(late)
-    began = time.monotonic()
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=20)
-    assert time.monotonic() - began < 5
-    assert process.returncode == 0
+    extra = {"NVML_STUB": "gpus=1 hang.nvmlDeviceGetPowerUsage=1"}
+    with started(tmp_path, "run", "-c", str(config("")), extra=extra) as process:
+        err = process.stderr
+        assert err is not None
+        wait_for(lambda: "no answer within 0.4 s; its values are gaps" in err.readline())
+        began = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+        assert time.monotonic() - began < 5
+        assert process.returncode == 0
 
 
 def test_doctor_tells_for_each_gpu_source_clock_and_ofu(

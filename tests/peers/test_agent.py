@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from otel_ofu.resources import shipped
-from tests.cli.command import NOWHERE, start
+from tests.cli.command import NOWHERE, started
 from tests.peers.child import wait_until
 from tests.peers.peer import run_tool
 from tests.peers.processes import Collector
@@ -38,15 +38,11 @@ def config(tmp_path: Path, stub_library: Path) -> Path:
 def agent(folder: Path, config: Path, endpoint: str) -> Iterator[subprocess.Popen[str]]:
     """Runs until the block ends, then must stop well."""
     extra = {"NVML_STUB": GPUS, "OTEL_EXPORTER_OTLP_ENDPOINT": endpoint}
-    process = start(folder, "run", "-c", str(config), extra=extra)
-    try:
+    with started(folder, "run", "-c", str(config), extra=extra) as process:
         yield process
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=20)
         assert process.returncode == 0
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def ofu_times(collector: Collector) -> list[int]:
@@ -106,10 +102,10 @@ def test_an_agent_that_is_killed_sends_the_rest_at_its_next_start(
     endpoint = taker.http_endpoint
     taker.stop()
     extra = {"NVML_STUB": GPUS, "OTEL_EXPORTER_OTLP_ENDPOINT": endpoint}
-    process = start(tmp_path, "run", "-c", str(config), extra=extra)
-    let_rounds_pass()
-    process.kill()
-    process.communicate()
+    with started(tmp_path, "run", "-c", str(config), extra=extra) as process:
+        let_rounds_pass()
+        process.kill()
+        process.communicate()
     taker.start()
     with agent(tmp_path, config, endpoint):
         wait_until(lambda: len(ofu_times(taker)) >= 8, "what the first agent left", 20)
