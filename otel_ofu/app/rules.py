@@ -15,7 +15,14 @@ from otel_ofu.catalog.registry import Registry, load_registry
 from otel_ofu.clock import Clock
 from otel_ofu.config import Config, PrometheusServer
 from otel_ofu.engine.change import Change
-from otel_ofu.engine.diagnose import Baselines, CauseBook, Diagnoser, Reporter, load_causes
+from otel_ofu.engine.diagnose import (
+    Baselines,
+    CauseBook,
+    Diagnoser,
+    Reporter,
+    load_causes,
+    looked_at,
+)
 from otel_ofu.engine.engine import Engine
 from otel_ofu.engine.judging import VerdictSource
 from otel_ofu.engine.memory import FindingMemory
@@ -180,7 +187,7 @@ class RulesAtWork:
             log.warning("history not saved: %s", error)
 
     def _retention(self, rules: RuleSet) -> Retention:
-        expressions = [*rules.expressions(), *self._causes.expressions()]
+        expressions = [*rules.expressions(), *looked_at(self._causes, self._registry)]
         return retention_for(expressions, self._step_s)
 
     def _open_store(self, rules: RuleSet) -> Store:
