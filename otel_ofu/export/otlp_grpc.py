@@ -36,6 +36,8 @@ _METHODS = {
 _RETRYABLE = frozenset(
     ("CANCELLED", "DEADLINE_EXCEEDED", "ABORTED", "OUT_OF_RANGE", "UNAVAILABLE", "DATA_LOSS")
 )
+# About the way, not the message: an expired token, a wrong port or path. Somebody will mend it.
+_MENDABLE = frozenset(("UNAUTHENTICATED", "PERMISSION_DENIED", "UNIMPLEMENTED"))
 # How grpc-go and grpc-core, grpc-java, and tonic say that a message is too large for them.
 _TOO_LARGE = ("larger than max", "exceeds maximum size", "message length too large")
 _OPTIONS = (
@@ -123,7 +125,7 @@ def judged(
     delay_s = retry_delay_s(
         trailers.get("grpc-status-details-bin"), trailers.get("google.rpc.retryinfo-bin")
     )
-    if code in _RETRYABLE or (code == "RESOURCE_EXHAUSTED" and delay_s is not None):
+    if code in _RETRYABLE | _MENDABLE or (code == "RESOURCE_EXHAUSTED" and delay_s is not None):
         return Unavailable(message, None if delay_s is None else min(delay_s, MOST_PATIENCE_S))
     return Refused(message)
 

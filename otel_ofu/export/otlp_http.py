@@ -14,6 +14,8 @@ from otel_ofu.outbox.outcome import Delivered, Outcome, Refused, TooLarge, Unava
 from otel_ofu.outbox.posting import Answer, Poster
 
 _RETRYABLE = (429, 502, 503, 504)
+# An expired token, a wrong path, a proxy in between: somebody will mend the way.
+_MENDABLE = (401, 403, 404, 405, 407)
 _TOO_LARGE = 413
 _PROTOBUF = "application/x-protobuf"
 
@@ -23,7 +25,7 @@ class HttpTransport:
 
     A redirect is not followed and is no success: a login page would swallow everything. It says
     something about the way, not about the body, so the body is kept and sent again; the same goes
-    for a web page with status 200.
+    for a web page with status 200, and for credentials or a path that are not (or no longer) good.
     """
 
     def __init__(self, settings: OtlpSettings) -> None:
@@ -61,7 +63,7 @@ class HttpTransport:
         message = self._said(answer)
         if answer.status == _TOO_LARGE:
             return TooLarge(message)
-        if answer.status in _RETRYABLE:
+        if answer.status in (*_RETRYABLE, *_MENDABLE):
             return Unavailable(message, answer.after_s)
         return Unavailable(message) if answer.redirect else Refused(message)
 

@@ -110,7 +110,15 @@ def test_a_web_page_is_no_success() -> None:
     assert found == Unavailable("HTTP 200 with a web page, not an answer of OTLP")
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 415, 500, 501])
+@pytest.mark.parametrize("status", [401, 403, 404, 405, 407])
+def test_credentials_and_paths_are_mended_so_the_data_are_kept(status: int) -> None:
+    found = outcome(Reply(status, b"because\nof this", PLAIN))
+    assert isinstance(found, Unavailable)
+    assert found.message.startswith(f"HTTP {status} ")
+    assert found.message.endswith(": because of this")
+
+
+@pytest.mark.parametrize("status", [400, 415, 422, 500, 501])
 def test_other_errors_are_final(status: int) -> None:
     found = outcome(Reply(status, b"because\nof this", PLAIN))
     assert isinstance(found, Refused)
@@ -127,7 +135,7 @@ def test_the_words_of_a_status_message_are_told_but_never_a_header(echoed: str) 
 
 
 def test_a_page_of_html_is_not_repeated_and_long_text_is_cut() -> None:
-    assert outcome(Reply(404, b"<html>" * 99, {"Content-Type": "text/html"})) == Refused(
+    assert outcome(Reply(404, b"<html>" * 99, {"Content-Type": "text/html"})) == Unavailable(
         "HTTP 404 Not Found"
     )
     long = outcome(Reply(400, b"x" * 1_000_000, PLAIN))
