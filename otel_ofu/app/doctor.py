@@ -104,9 +104,7 @@ def _two_rounds(config: Config, clock: Clock, name: str) -> Sequence[Observation
 def _gpu(observation: Observation, looks: Sequence[Look]) -> GpuReport:
     attributes = observation.entity.attributes
     uuid = str(attributes.get("hw.id", ""))
-    sources = [
-        Finding(look.candidate.name, *look.gpus.get(uuid, (False, look.absent))) for look in looks
-    ]
+    sources = [Finding(look.candidate.name, *look.of(uuid)) for look in looks]
     return GpuReport(
         name=f"{attributes.get('hw.model') or 'unknown model'}  {uuid}",
         sources=sources,
@@ -136,18 +134,24 @@ def _ofu(observation: Observation) -> str:
 def _endpoints(config: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
     targets = otlp_targets(config, environ)
     if not targets:
-        remedy = "set OTEL_EXPORTER_OTLP_ENDPOINT or exporters.otlp_http.endpoint"
-        yield Finding("OTLP", good=True, words="no endpoint is configured", remedy=remedy)
+        keys = "OTEL_EXPORTER_OTLP_ENDPOINT or exporters.otlp_http.endpoint"
+        yield Finding("OTLP", good=True, words=f"no endpoint is configured ({keys})")
     for target in targets:
         for signal, settings in target.signals.items():
             answer = check(settings, signal)
             words = f"{answer.place} answers in {1000 * answer.elapsed_s:.0f} ms ({signal})"
             if answer.problem:
                 words = f"{answer.place} ({signal}): {answer.problem}"
-            remedy = (
-                "is the Collector running, and is the protocol right?" if answer.problem else ""
-            )
+            remedy = _remedy(answer.problem)
             yield Finding("OTLP", not answer.problem, words, remedy)
+
+
+def _remedy(problem: str) -> str:
+    if not problem:
+        return ""
+    if "HTTP 4" in problem or "HTTP 3" in problem:
+        return "something answers there: check path, token and protocol"
+    return "is the Collector running, and are address and protocol right?"
 
 
 def _state(config: Config, environ: Mapping[str, str]) -> Finding:

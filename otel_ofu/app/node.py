@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from otel_ofu.app.additions import Processing, additions
 from otel_ofu.app.deriving import deriver
 from otel_ofu.app.job_voices import FleetAddition, JobAddition, Voices
@@ -44,6 +46,8 @@ class NodeWork:
             budget_s=BUDGET * float(config.receivers.gpu.interval),
             meter=pipeline.telemetry.meter,
         )
+        if chosen.name == "demo":
+            config = _without_processes(config)
         self._holders = Holders(config.receivers.gpu.nvml.library, clock)
         processing = Processing(self._holders.processes)
         pipeline.additions += additions(
@@ -66,6 +70,13 @@ class NodeWork:
         if self._finder is not None:
             self._finder.close()
         self._holders.close()
+
+
+def _without_processes(config: Config) -> Config:
+    """No process holds a simulated GPU."""
+    flags = replace(config.evidence.flags, enabled=False)
+    evidence = replace(config.evidence, flags=flags)
+    return replace(config, jobs=replace(config.jobs, enabled=False), evidence=evidence)
 
 
 class GatewayWork:

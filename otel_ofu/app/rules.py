@@ -39,7 +39,7 @@ from otel_ofu.errors import ConfigError, Problem
 from otel_ofu.export.agent import AgentMetrics
 from otel_ofu.model import Diagnosis, Observation
 from otel_ofu.resources import shipped
-from otel_ofu.store import Retention, StateInUse, Store
+from otel_ofu.store import Retention, StateInUse, StateUnusable, Store
 
 log = logging.getLogger(__name__)
 
@@ -200,6 +200,9 @@ class RulesAtWork:
             )
         except StateInUse as error:
             raise ConfigError([Problem("state_dir", 0, 0, str(error))]) from error
+        except StateUnusable as error:
+            log.warning("%s; history does not survive a restart", error)
+            return Store(self._registry, retention, step_s=self._step_s, clock=clock)
 
     def _source(self) -> tuple[VerdictSource, Ears]:
         server = self._ground.config.rules.engine.prometheus

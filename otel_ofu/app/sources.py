@@ -40,17 +40,18 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A candidate, and for each GPU that it knows (by UUID) whether and how it can read it.
-
-    `absent` is what to say of a GPU that it does not know.
-    """
+    """A candidate, and for each GPU that it knows (by UUID) whether and how it can read it."""
 
     candidate: Candidate
     gpus: Mapping[str, tuple[bool, str]] = field(default_factory=dict)
 
-    @property
-    def absent(self) -> str:
-        return "does not see this GPU" if self.candidate.usable else "does not work here, see above"
+    def of(self, uuid: str) -> tuple[bool, str]:
+        """Whether it can read this GPU, and what to say of it."""
+        if not self.candidate.usable:
+            return False, "does not work here, see above"
+        if not self.gpus:
+            return True, "reads it"
+        return self.gpus.get(uuid, (False, "does not see this GPU"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,16 +6,21 @@ Enters: the config and the environment. Leaves: a folder that exists and can be 
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from otel_ofu.errors import OtelOfuError
+from otel_ofu.sqlitefile import is_full
 
 SYSTEM_WIDE = Path("/var/lib/otel-ofu")
 
 
 def state_dir(configured: str, environ: Mapping[str, str]) -> Path:
-    """The folder, made if it is not there. OtelOfuError when it cannot be written."""
+    """The folder, made if it is not there. OtelOfuError when this user cannot write it.
+
+    On a full disk it may not be there; the agent then works in memory.
+    """
     folder = _chosen(configured, environ)
     try:
         folder.mkdir(mode=0o750, parents=True, exist_ok=True)
@@ -23,6 +28,8 @@ def state_dir(configured: str, environ: Mapping[str, str]) -> Path:
         probe.touch()
         probe.unlink()
     except OSError as error:
+        if is_full(error):  # each part says what it cannot keep
+            return folder
         raise OtelOfuError(
             f"state_dir {folder} cannot be written: {error.strerror}; "
             "set state_dir in the config to a folder that this user may write"
@@ -31,10 +38,14 @@ def state_dir(configured: str, environ: Mapping[str, str]) -> Path:
 
 
 def could_be_state_dir(configured: str, environ: Mapping[str, str]) -> tuple[Path, bool]:
-    """The folder, and whether `state_dir` would find or make it; nothing is made."""
+    """The folder, and whether `state_dir` would find or make it; nothing is left behind."""
     folder = _chosen(configured, environ)
     nearest = next(each for each in (folder, *folder.absolute().parents) if each.exists())
-    return folder, nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)
+    try:
+        with tempfile.TemporaryDirectory(prefix=".otel-ofu-", dir=nearest):
+            return folder, True
+    except OSError:
+        return folder, False
 
 
 def _chosen(configured: str, environ: Mapping[str, str]) -> Path:

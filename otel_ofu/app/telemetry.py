@@ -160,8 +160,8 @@ class Telemetry:
         for name, sender in self._parts.senders.items():
             left = sender.shutdown(max(0.0, end_s - self._ground.clock.monotonic_s()))
             if left:
-                kept = "kept for the next start" if self._ground.state_dir else "lost"
-                log.warning("%s: %d requests not sent: %s", name, left, kept)
+                kept = min(left, self.outbox.queues[name].kept())
+                log.warning("%s: %d requests not sent: %s", name, left, _fate(kept, left - kept))
 
     def _send(
         self,
@@ -223,6 +223,12 @@ class Telemetry:
                 place = "exporters.prometheus.listen"
                 raise ConfigError([Problem(place, 0, 0, str(error))]) from error
             self._parts.page = page
+
+
+def _fate(kept: int, lost: int) -> str:
+    if not lost:
+        return "kept for the next start"
+    return f"{kept} kept for the next start, {lost} lost" if kept else "lost"
 
 
 def common_attributes(ground: Ground) -> dict[str, Attribute]:

@@ -32,6 +32,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     config = options.config_of(arguments)
     folder, _ = could_be_state_dir(config.state_dir, os.environ)
+    if not folder.is_dir():
+        raise OtelOfuError(f"no agent has kept anything in {folder}; name its config with -c")
     known = list(told(folder))
     if arguments.finding is None:
         for diagnosis in known[-MOST_LISTED:]:

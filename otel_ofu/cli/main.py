@@ -9,7 +9,9 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 
 from otel_ofu import __version__
 from otel_ofu.errors import ConfigError, OtelOfuError, SourceUnavailable
@@ -51,23 +53,37 @@ def parser(words: Sequence[str]) -> argparse.ArgumentParser:
 
 def run(words: Sequence[str]) -> int:
     """Runs one verb. Never raises for anything that a user or a machine did."""
+    if sys.stdout is None:  # closed by whoever started it
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - as long as the process
     try:
         arguments = parser(words).parse_args(words)
         status: int = arguments.verb(arguments)
         sys.stdout.flush()
-    except ConfigError as error:
-        return _say(error.with_carets(), MISUSED)
-    except SourceUnavailable as error:
-        remedy = f"\n  -> {error.remedy}" if error.remedy else ""
-        return _say(f"otel-ofu: {error}{remedy}", FAILED)
-    except OtelOfuError as error:
-        return _say(f"otel-ofu: {error}", FAILED)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:  # the reader of our output went away: nothing to tell it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except (OtelOfuError, OSError) as error:
+        return _failed(error)
     return status
+
+
+def _failed(error: OtelOfuError | OSError) -> int:
+    if isinstance(error, ConfigError):
+        return _say(error.with_carets(), MISUSED)
+    if isinstance(error, SourceUnavailable) and error.remedy:
+        return _say(f"otel-ofu: {error}\n  -> {error.remedy}", FAILED)
+    if isinstance(error, OtelOfuError):
+        return _say(f"otel-ofu: {error}", FAILED)
+    _give_up_stdout()
+    if isinstance(error, BrokenPipeError):  # the reader of our output went away
+        return 0
+    hint = "; run it as the user of the agent" if isinstance(error, PermissionError) else ""
+    return _say(f"otel-ofu: {error.filename or 'output'}: {error.strerror}{hint}", FAILED)
+
+
+def _give_up_stdout() -> None:
+    """What is still buffered goes nowhere, and without a word at the end of the process."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _say(text: str, status: int) -> int:

@@ -7,10 +7,20 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 
-from otel_ofu.catalog.skus import Sku, load_skus
+from otel_ofu.catalog.skus import PRECISIONS, Sku, load_skus
 from otel_ofu.errors import ConfigError, Problem
-from otel_ofu.mfu.flops import known_models, mistakes, model_flops, read_config
+from otel_ofu.mfu.flops import (
+    FlopsBreakdown,
+    Mistake,
+    ModelKeyError,
+    config_path,
+    known_models,
+    mistakes,
+    model_flops,
+    read_config,
+)
 from otel_ofu.mfu.summary import Run, summary_data, summary_lines
 
 
@@ -33,22 +43,31 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--tokens-per-s-per-gpu", type=float, metavar="N", help="to compute the MFU of a run"
     )
     parser.add_argument("--gpu", metavar="MODEL", help="name or SKU, e.g. 'NVIDIA H100 80GB HBM3'")
-    parser.add_argument("--precision", default="bf16", help="of the peak (default bf16)")
+    parser.add_argument(
+        "--precision", choices=PRECISIONS, default="bf16", help="of the peak (default bf16)"
+    )
     parser.add_argument("--json", action="store_true", help="for programs")
     parser.set_defaults(verb=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    config = read_config(arguments.config)
-    flops = model_flops(config, arguments.seq_len, masking=arguments.masking)
-    wrong = mistakes(config, arguments.seq_len, masking=arguments.masking)
     measured = _measured(arguments)
+    flops, wrong = _counted(arguments)
     if arguments.json:
         print(json.dumps(summary_data(flops, wrong, measured), indent=2))
         return 0
     for line in summary_lines(flops, wrong, measured):
         print(line)
     return 0
+
+
+def _counted(arguments: argparse.Namespace) -> tuple[FlopsBreakdown, Sequence[Mistake]]:
+    config, seq_len = read_config(arguments.config), arguments.seq_len
+    try:
+        flops = model_flops(config, seq_len, masking=arguments.masking)
+        return flops, mistakes(config, seq_len, masking=arguments.masking)
+    except ModelKeyError as error:
+        raise error.in_file(str(config_path(arguments.config))) from error
 
 
 def _measured(arguments: argparse.Namespace) -> Run | None:

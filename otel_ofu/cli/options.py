@@ -30,7 +30,7 @@ def add_config(parser: argparse.ArgumentParser) -> None:
 
 def config_of(arguments: argparse.Namespace) -> Config:
     """The config that was named, or the defaults. ConfigError with all mistakes."""
-    return load_config(arguments.config) if arguments.config else Config()
+    return Config() if arguments.config is None else load_config(arguments.config)
 
 
 def duration(text: str) -> float:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -20,6 +21,7 @@ from otel_ofu.export.console.rows import DASH, short_model
 from otel_ofu.model import Observation
 from otel_ofu.sources.recording import RecordingSource, read_column_map
 
+INTERRUPTED = 130
 MEANS = ("ofu", "tensor_active", "clock_factor", "sm_active", "dram_active", "gpu_util")
 
 
@@ -125,4 +127,7 @@ def run(arguments: argparse.Namespace) -> int:
             source.close()
     for line in [*summary.lines(), *source.notes]:
         print(line)
+    if stopped.is_set():
+        print("interrupted: this is what was read until then", file=sys.stderr)
+        return INTERRUPTED
     return 0

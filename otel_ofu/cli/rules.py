@@ -117,7 +117,18 @@ def _add_explain(kinds: options.Verbs) -> None:
 
 
 def _rules(files: Sequence[str]) -> RuleSet:
-    return load_rules(files or [shipped("rules")], load_registry())
+    """The rules of the files. Raises ConfigError also when there is none in them."""
+    if "" in files:
+        raise ConfigError([Problem("command line", 0, 0, "'' is no file")])
+    rules = load_rules(files or [shipped("rules")], load_registry())
+    if not _written(rules):
+        raise ConfigError([Problem(", ".join(files), 0, 0, "no rules in it")])
+    return rules
+
+
+def _written(rules: RuleSet) -> list[str]:
+    """The names of the rules that stand in files."""
+    return [rule.name for rule in rules if rule.place.path != BUILT_IN]
 
 
 def check(arguments: argparse.Namespace) -> int:
@@ -125,7 +136,7 @@ def check(arguments: argparse.Namespace) -> int:
     rules = _rules(arguments.files)
     for problem in lint(rules):
         print(f"warning: {problem}")
-    print(f"{len(rules)} rules: good")
+    print(f"{len(_written(rules))} rules: good")
     return 0
 
 
@@ -150,8 +161,7 @@ def _results(files: Sequence[str]) -> Iterator[Result]:
     rest = [name for name in files if name not in tests]
     if rest or not files:
         rules = _rules(rest)
-        written = [rule.name for rule in rules if rule.place.path != BUILT_IN]
-        yield from run_tests(rules, registry, written)
+        yield from run_tests(rules, registry, _written(rules))
 
 
 def _is_promtool(name: str) -> bool:
@@ -195,7 +205,7 @@ def run_backtest(arguments: argparse.Namespace) -> int:
     past = pasts[0]
     print(
         f"{past.ticks} rounds over {past.gpu_days:.2f} GPU-days, "
-        f"{len(past.episodes)} findings of {len(sets[0])} rules"
+        f"{len(past.episodes)} findings of {len(_written(sets[0]))} rules"
     )
     lines = _differences(pasts) if len(pasts) > 1 else (_episode(e, past) for e in past.episodes)
     for line in lines:

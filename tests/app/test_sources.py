@@ -77,4 +77,4 @@ def test_a_source_asked_for_by_name_must_work() -> None:
 def test_a_look_says_for_each_gpu_whether_ofu_can_be_had(exporter: str) -> None:
     look = look_at("scrape", gpu(f"scrape: {{endpoints: [{{url: '{exporter}'}}]}}"), SystemClock())
     assert look.gpus == {"GPU-1": (True, "has OFU")}
-    assert look.absent == "does not see this GPU"
+    assert look.of("GPU-2") == (False, "does not see this GPU")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gzip
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from otel_ofu import __version__
-from tests.cli.command import NOWHERE, run, started
+from tests.cli.command import NOWHERE, arguments, environment, run, started
 
 
 def test_version(tmp_path: Path) -> None:
@@ -107,6 +108,37 @@ def test_ctrl_c_ends_the_demo_cleanly(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=30)
         assert (process.returncode, err) == (0, "")
+
+
+@pytest.mark.parametrize("words", [["demo", "--for", "20s", "--speed", "0"], ["rules", "list"]])
+def test_an_output_that_cannot_be_written_is_one_line(tmp_path: Path, words: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            arguments(*words),
+            env=environment(tmp_path),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
+def test_doctor_of_the_demo_agrees_with_itself(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("receivers: {gpu: {source: demo, interval: 1s}}\n")
+    done = run(tmp_path, "doctor", "-c", "c.yaml")
+    assert done.returncode == 0
+    assert done.stdout.count("+ demo: reads it") == 8
+
+
+def test_a_state_folder_that_cannot_be_is_not_called_good(tmp_path: Path) -> None:
+    text = "state_dir: /proc/nope\nreceivers: {gpu: {source: demo, interval: 1s}}\n"
+    (tmp_path / "c.yaml").write_text(text)
+    done = run(tmp_path, "doctor", "-c", "c.yaml")
+    assert done.returncode == 1
+    assert "- state    /proc/nope cannot be written" in done.stdout
 
 
 def test_doctor_says_what_is_missing_and_ends_with_1(tmp_path: Path) -> None:

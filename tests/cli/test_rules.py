@@ -86,7 +86,7 @@ def test_a_recording_is_tried_and_two_versions_are_compared(tmp_path: Path, rule
     (tmp_path / "never.yaml").write_text(quick.replace("< 30%", "< 1%"))
     once = run(tmp_path, "rules", "backtest", "r.jsonl", "--rules", "quick.yaml")
     assert once.returncode == 0, once.stderr
-    assert "8 findings of 2 rules" in once.stdout
+    assert "8 findings of 1 rules" in once.stdout
     assert once.stdout.count("  Low ") == 8
     both = run(
         tmp_path,
@@ -106,12 +106,15 @@ def test_a_recording_is_tried_and_two_versions_are_compared(tmp_path: Path, rule
     [
         (["rules"], 2, "VERB"),
         (["rules", "check", "nothing.yaml"], 2, "nothing.yaml"),
+        (["rules", "check", "."], 2, ".: no rules in it"),
+        (["rules", "check", ""], 2, "'' is no file"),
+        (["run", "-c", ""], 2, "not a regular file"),
         (["rules", "explain", "Nothing"], 2, "no rule 'Nothing'; there are: "),
         (["rules", "explain", "LowOfuWhileBusy"], 1, "is the agent running here?"),
         (["rules", "backtest", "nothing.jsonl"], 2, "nothing.jsonl"),
         (["rules", "export", "--to", "grafana"], 2, "invalid choice: 'grafana'"),
         (["mfu", "nothing.json"], 1, "nothing.json"),
-        (["explain", "abc"], 1, "no finding 'abc' in "),
+        (["explain", "abc"], 1, "no agent has kept anything in "),
         (["route", "--explain", "severity"], 2, "'severity' is no label"),
         (["notify", "--test", "nobody"], 2, "no receiver 'nobody'"),
     ],

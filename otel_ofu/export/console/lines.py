@@ -20,13 +20,14 @@ class Lines:
     def __init__(self, out: TextIO) -> None:
         self._out = out
         self._reasons: list[str] = []
-        self._began = False
+        self._shown_s: float | None = None
 
     def export(self, observations: Sequence[Observation]) -> None:
         gpus = [o for o in observations if o.entity.kind == "gpu"]
-        if not gpus or (self._began and says_nothing_new(gpus)):
+        end_s = gpus[0].window.end_s if gpus else self._shown_s
+        if end_s == self._shown_s or (self._shown_s is not None and says_nothing_new(gpus)):
             return
-        self._began = True
+        self._shown_s = end_s
         _, reasons = rows(gpus)
         self._write(summary(gpus))
         if reasons != self._reasons:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 MAX_ROWS = 64
 MAX_NOTES = 8
+WIDE = 90
+NARROW = 72
+ESSENTIAL = ("ofu", "tensor_active", "clock_factor", "gpu_util")
 _LOW_OFU = 0.15
 _GOOD_OFU = 0.35
 
@@ -60,26 +63,29 @@ class Table:
         below = [f"{DASH} {reason}" for reason in reasons]
         return Group(
             Text(f"{self._title}  {at}", style="bold"),
-            _grid(drawn[:MAX_ROWS]),
+            _grid(drawn[:MAX_ROWS], self._live.console.width),
             *(Text(note) for note in tuple(self._notes)),
             *(Text(line, style="dim") for line in [*more, *below, self._footer]),
         )
 
 
-def _grid(drawn: Sequence[Row]) -> RenderableType:
+def _grid(drawn: Sequence[Row], width: int) -> RenderableType:
+    """On a narrow terminal the model goes first, then what OFU is not made of."""
     from rich import box  # noqa: PLC0415 - only a terminal needs it
     from rich.table import Table as Grid  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
     grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False)
-    for title in ("GPU", "model", "job"):
-        grid.add_column(title, no_wrap=True)
-    for column in COLUMNS:
-        grid.add_column(column.title, justify="right", no_wrap=True)
+    names = ("gpu", "model", "job") if width >= WIDE else ("gpu", "job")
+    shown = [n for n, c in enumerate(COLUMNS) if width >= NARROW or c.key in ESSENTIAL]
+    for name in names:
+        grid.add_column("GPU" if name == "gpu" else name, no_wrap=True)
+    for number in shown:
+        grid.add_column(COLUMNS[number].title, justify="right", no_wrap=True)
     for row in drawn:
-        ofu, *others = row.cells
-        names = (Text(name) for name in (row.gpu, row.model, row.job))
-        grid.add_row(*names, Text(ofu, style=_colour(ofu)), *others)
+        cells = [row.cells[number] for number in shown]
+        texts = [Text(cells[0], style=_colour(cells[0])), *map(Text, cells[1:])]
+        grid.add_row(*(Text(getattr(row, name)) for name in names), *texts)
     return grid
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
+from dataclasses import replace
 
+import pytest
 from rich.console import Console
 
 from otel_ofu.export.console import Lines, Table, rows
@@ -96,20 +98,38 @@ def test_a_mean_says_of_how_many_gpus_it_is() -> None:
 
 def test_reasons_are_repeated_only_when_they_change() -> None:
     other = Gap(GapReason.FAILED, "lost")
-    told = lines(
-        [gpu(0, {"power": 1.0}, {"ofu": NOT_READY})],
-        [gpu(0, {"power": 1.0}, {"ofu": NOT_READY})],
-        [gpu(0, {"power": 1.0}, {"ofu": other})],
-    )
+    rounds = [
+        replace(gpu(0, {"power": 1.0}, {"ofu": gap}), window=Window(10.0 * n, 10.0 * n + 10))
+        for n, gap in enumerate([NOT_READY, NOT_READY, other])
+    ]
+    told = lines(*([one] for one in rounds))
     assert [line.strip() for line in told if line.startswith("   ")] == [
         "OFU: not ready (first sample)",
         "OFU: failed (lost)",
     ]
 
 
+def test_a_round_that_was_shown_is_not_shown_again() -> None:
+    assert len(lines([gpu(0, FULL)], [gpu(0, FULL)])) == 1
+
+
+@pytest.mark.parametrize(("width", "columns"), [(60, 4), (80, 7), (120, 7)])
+def test_on_a_narrow_terminal_no_number_is_cut(width: int, columns: int) -> None:
+    out = io.StringIO()
+    screen = Table(Console(file=out, width=width, force_terminal=False), title="otel-ofu")
+    screen.export([gpu(0, FULL)])
+    screen.close()
+    assert "…" not in out.getvalue()
+    assert "41.2%" in out.getvalue()
+    assert ("H100" in out.getvalue()) == (width == 120)
+    assert ("650 W" in out.getvalue()) == (columns == 7)
+
+
 def test_a_round_in_which_nothing_is_due_is_not_shown() -> None:
     waiting = [gpu(0, {}, {"ofu": NOT_READY})]
-    assert len(lines([gpu(0, FULL)], waiting, [gpu(0, FULL)])) == 2
+    later = replace(gpu(0, FULL), window=Window(20.0, 30.0))
+    waiting = [replace(one, window=Window(10.0, 20.0)) for one in waiting]
+    assert len(lines([gpu(0, FULL)], waiting, [later])) == 2
     assert "41.2%" in table([gpu(0, FULL)], waiting)
 
 
