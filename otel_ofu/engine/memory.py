@@ -10,10 +10,8 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections.abc import Iterable, Mapping
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
 
 import msgspec
 
@@ -21,6 +19,7 @@ from otel_ofu.engine.findings import Finding
 from otel_ofu.engine.lifecycle import Phase, State
 from otel_ofu.engine.rulefile.rule import Severity
 from otel_ofu.model import Attribute, Entity, EntityKind
+from otel_ofu.sqlitefile import OUT_OF_REACH, Form, open_whole, why
 
 VERSION = 1
 
@@ -40,6 +39,12 @@ CREATE TABLE findings (
   labels BLOB NOT NULL, attributes BLOB NOT NULL, PRIMARY KEY (rule, entity)
 ) WITHOUT ROWID;
 """
+_FORM = Form(_SCHEMA, VERSION, "findings begin anew")
+
+_RuleRow = tuple[str, str, EntityKind, Severity, int, str, str, float | None]
+_FindingRow = tuple[
+    str, str, str, float, float | None, float | None, float | None, int, int, bytes, bytes
+]
 
 
 @dataclass(slots=True)
@@ -62,24 +67,12 @@ class FindingMemory:
 
     def __init__(self, path: Path | None) -> None:
         self.messages: list[str] = []
-        self._path = path
-        self._db = self._open()
+        self._found: Mapping[str, KeptRule] = {}
+        self._db = self._open(path) if path else None
 
     def load(self) -> Mapping[str, KeptRule]:
-        """The rules by identity, with their findings."""
-        if self._db is None:
-            return {}
-        rules = {row[0]: _rule(row) for row in self._db.execute("SELECT * FROM rules")}
-        for row in self._db.execute("SELECT * FROM findings"):
-            if row[0] in rules:
-                self._restore(rules[row[0]], row)
-        return rules
-
-    def _restore(self, rule: KeptRule, row: tuple[object, ...]) -> None:
-        try:
-            rule.findings[str(row[1])] = _finding(row, rule.each)
-        except ValueError as error:
-            self._tell(f"{self._path}: {rule.name} on {row[1]}: {error}; it begins anew")
+        """The rules by identity, with their findings: what was there when the file was opened."""
+        return self._found
 
     def save(
         self, rules: Iterable[KeptRule], changed: Mapping[str, Mapping[str, Finding | None]]
@@ -105,60 +98,24 @@ class FindingMemory:
         if self._db is not None:
             self._db.close()
 
-    def _open(self) -> sqlite3.Connection | None:
-        if self._path is None:
-            return None
+    def _open(self, path: Path) -> sqlite3.Connection | None:
         try:
-            return self._usable(self._path)
-        except (sqlite3.Error, OSError) as error:
-            self._tell(f"{self._path}: {error}; findings do not survive a restart")
+            db, self._found, self.messages = open_whole(path, _FORM, _read, log)
+        except OUT_OF_REACH as error:
+            message = f"{path}: {why(path, error)}; findings do not survive a restart"
+            self.messages.append(message)
+            log.warning("%s", message)
             return None
-
-    def _usable(self, path: Path) -> sqlite3.Connection:
-        if path.exists():
-            try:
-                return _known(path)
-            except sqlite3.OperationalError:  # locked or not readable: it may be whole
-                raise
-            except (sqlite3.DatabaseError, ValueError) as error:
-                self._set_aside(path, error)
-        return _fresh(path)
-
-    def _set_aside(self, path: Path, error: Exception) -> None:
-        aside = path.with_suffix(".unusable")
-        path.replace(aside)
-        for suffix in ("-wal", "-shm"):
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
-        self._tell(f"{path}: {error}; set aside as {aside.name}, findings begin anew")
-
-    def _tell(self, message: str) -> None:
-        self.messages.append(message)
-        log.warning(message)
+        return db
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    db = sqlite3.connect(path, check_same_thread=False)
-    db.execute("PRAGMA journal_mode=WAL")
-    db.execute("PRAGMA synchronous=NORMAL")
-    return db
-
-
-def _fresh(path: Path) -> sqlite3.Connection:
-    db = _connect(path)
-    db.executescript(f"{_SCHEMA}PRAGMA user_version={VERSION};")
-    return db
-
-
-def _known(path: Path) -> sqlite3.Connection:
-    """The file as it is. Raises sqlite3.Error when damaged, ValueError for another version."""
-    with closing(sqlite3.connect(path)) as db:
-        (version,) = db.execute("PRAGMA user_version").fetchone()
-        (health,) = db.execute("PRAGMA quick_check(1)").fetchone()
-    if version != VERSION:
-        raise ValueError(f"it is of version {version}, this program writes {VERSION}")
-    if health != "ok":
-        raise ValueError(f"it is damaged: {health}")
-    return _connect(path)
+def _read(db: sqlite3.Connection) -> Mapping[str, KeptRule]:
+    """Raises one of FAULTS when any row is not what this program writes."""
+    rules = {row[0]: _rule(row) for row in db.execute("SELECT * FROM rules")}
+    for row in db.execute("SELECT * FROM findings"):
+        if row[0] in rules:
+            rules[row[0]].findings[row[1]] = _finding(row, rules[row[0]].each)
+    return rules
 
 
 def _write(
@@ -175,7 +132,7 @@ def _write(
 
 
 def _rule(row: tuple[object, ...]) -> KeptRule:
-    rule = KeptRule(*cast(Any, row))
+    rule = KeptRule(*msgspec.convert(row, _RuleRow))
     rule.shadow = bool(rule.shadow)
     return rule
 
@@ -212,16 +169,9 @@ def _row(identity: str, key: str, finding: Finding) -> tuple[object, ...]:
 
 
 def _finding(row: tuple[object, ...], each: EntityKind) -> Finding:
-    _, key, phase, since_s, fired_s, calm_s, unknown_s, told, count, labels, attributes = row
-    times = cast(
-        "tuple[float, float | None, float | None, float | None]",
-        (since_s, fired_s, calm_s, unknown_s),
+    _, key, phase, *times, told, count, labels, attributes = msgspec.convert(
+        row, _FindingRow, builtin_types=(bytes,)
     )
-    entity = Entity(each, str(key), _ATTRIBUTES.decode(cast(bytes, attributes)))
-    return Finding(
-        entity if key else None,
-        State(Phase(str(phase)), *times),
-        bool(told),
-        _LABELS.decode(cast(bytes, labels)),
-        cast(int, count),
-    )
+    entity = Entity(each, key, _ATTRIBUTES.decode(attributes))
+    state = State(Phase(phase), *times)
+    return Finding(entity if key else None, state, bool(told), _LABELS.decode(labels), count)

@@ -5,6 +5,7 @@ Enters: what the sampler and the exporters report. Leaves: a body per collection
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -14,9 +15,12 @@ from otel_ofu.catalog.registry import Registry
 from otel_ofu.model import Attribute
 from otel_ofu.outbox.body import Body
 from otel_ofu.outbox.queues import QueueStats
+from otel_ofu.sqlitefile import why
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Histogram, Observation
+
+_log = logging.getLogger(__name__)
 
 # Seconds; a read of one GPU takes 1 ms, a hung driver minutes.
 _DURATION_BOUNDS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -156,17 +160,31 @@ class AgentMetrics:
 def agent_id(state_dir: Path | None, host: str) -> str:
     """The agent's own id: kept in `state_dir/agent-id`, or made of the host's name without one.
 
-    OSError if the folder cannot be written. A file that holds no UUID is written anew.
+    A file that holds no UUID is written anew. One that can be neither read nor written is said, and
+    the id is that of the host.
     """
+    of_host = str(uuid.uuid5(uuid.NAMESPACE_DNS, f"otel-ofu.{host}"))
     if state_dir is None:
-        return str(uuid.uuid5(uuid.NAMESPACE_DNS, f"otel-ofu.{host}"))
+        return of_host
     path = state_dir / "agent-id"
+    try:
+        return _kept_id(path)
+    except OSError as error:
+        _log.warning("%s: %s; this agent's id is made of the host's name", path, why(path, error))
+        return of_host
+
+
+def _kept_id(path: Path) -> str:
     try:
         return str(uuid.UUID(path.read_text("ascii").strip()))
     except (FileNotFoundError, ValueError):
         made = str(uuid.uuid4())
-    state_dir.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_suffix(".new")
-    fresh.write_text(made + "\n", "ascii")
-    fresh.replace(path)
+    try:
+        fresh.write_text(made + "\n", "ascii")
+        fresh.replace(path)
+    except OSError:
+        fresh.unlink(missing_ok=True)
+        raise
     return made

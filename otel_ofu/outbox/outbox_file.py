@@ -1,6 +1,7 @@
 """The outbox's SQLite file: opened for this process alone, or set aside when it is broken.
 
-Enters: a path. Leaves: a connection whose table can be read, or an OutboxError.
+Enters: a path. Leaves: a connection whose table can be read, none with one line for a disk that is
+full now, or an OutboxError.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 from otel_ofu.errors import OtelOfuError
 from otel_ofu.outbox.lanes import Slip
 from otel_ofu.outbox.parcel import Priority
+from otel_ofu.sqlitefile import FULL, IS_FOLDER, QUOTA, is_busy, set_aside, why
 
 _log = logging.getLogger(__name__)
 
@@ -35,17 +37,19 @@ _BROKEN = (
     sqlite3.SQLITE_CONSTRAINT,
     sqlite3.SQLITE_MISMATCH,
 )
-_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+# Of no such mistake as another user's folder; the agent is of use all the same.
+_PASSING = (FULL, QUOTA, IS_FOLDER)
 
 
 class OutboxError(OtelOfuError):
     """The outbox cannot be used at all; told at start."""
 
 
-def open_file(path: Path) -> sqlite3.Connection:
+def open_file(path: Path) -> sqlite3.Connection | None:
     """The file at `path`, made if need be; a broken one is first set aside.
 
-    OutboxError if another process has it, or it cannot be made.
+    None, and said, when the disk is full or a folder is in its place. OutboxError if another
+    process has it, or this user cannot make it.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -56,15 +60,18 @@ def open_file(path: Path) -> sqlite3.Connection:
                 raise
             return replaced(path, error)
     except (*FAULTS, OSError) as error:
-        raise OutboxError(_why_not(path, error)) from error
+        reason = why(path, error)
+        if reason not in _PASSING:
+            raise OutboxError(_why_not(path, error, reason)) from error
+        _log.warning(
+            "outbox %s: %s; a bounded part is kept in memory until the next start", path, reason
+        )
+        return None
 
 
 def replaced(path: Path, error: Exception) -> sqlite3.Connection:
     """A new file in place of a broken one, which is kept as `<name>.broken`."""
-    aside = path.with_name(path.name + ".broken")
-    path.replace(aside)
-    for suffix in ("-wal", "-shm"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    aside = set_aside(path, path.with_name(path.name + ".broken"))
     _log.error("outbox %s cannot be read (%s); it is now %s, and empty", path, error, aside.name)
     return _connected(path)
 
@@ -109,11 +116,12 @@ def _prepare(connection: sqlite3.Connection) -> None:
     with connection:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute(_SCHEMA)
-        connection.execute(f"PRAGMA user_version = {_VERSION}")
+        if version == 0:  # a full disk takes no write, and needs none
+            connection.execute(f"PRAGMA user_version = {_VERSION}")
     slips_in(connection)
 
 
-def _why_not(path: Path, error: Exception) -> str:
-    if getattr(error, "sqlite_errorcode", 0) & 0xFF in _BUSY:
+def _why_not(path: Path, error: Exception, reason: str) -> str:
+    if is_busy(error):
         return f"{path}: in use by another process; each agent needs its own state_dir"
-    return f"{path}: {error}; state_dir has to be a folder that this user may write to"
+    return f"{path}: {reason}; state_dir has to be a folder that this user may write to"

@@ -53,16 +53,13 @@ class _Shared:
 
 
 class Queue:
-    """One exporter's view: parcels by priority, then in the order of put. Thread-safe.
-
-    `durable` says whether what is left after a shutdown is still there at the next start.
-    """
+    """One exporter's view: parcels by priority, then in the order of put. Thread-safe."""
 
     def __init__(
         self, exporter: str, limits: Limits, shared: _Shared, disk: DiskShelf | None
     ) -> None:
         self.exporter = exporter
-        self.durable = disk is not None
+        self._disk = disk
         self._limits = limits
         self._shared = shared
         self._changed = threading.Condition(shared.lock)
@@ -148,13 +145,26 @@ class Queue:
         with self._shared.lock:
             return sum(len(p.lanes) for p in self._parts)
 
-    def abandon(self) -> None:
-        """Counts as dropped what lies in memory and ends with the process."""
+    @property
+    def durable(self) -> bool:
+        """Whether there is a file that will be there at the next start."""
+        return self._disk is not None and self._disk.lasting
+
+    def kept(self) -> int:
+        """How many bodies will be there at the next start."""
         with self._shared.lock:
-            self._memory.lanes.held = None
-            while (slip := self._memory.lanes.first()) is not None:
-                self._memory.lanes.remove(slip)
-                self._drop(self._memory, [slip], "shutdown")
+            return len(self._parts[0].lanes) if self.durable else 0
+
+    def abandon(self) -> None:
+        """Counts as dropped what ends with the process: in memory, or in a file that is gone."""
+        with self._shared.lock:
+            for part in [self._memory] if self.durable else self._parts:
+                part.lanes.held = None
+                lost = []
+                while (slip := part.lanes.first()) is not None:
+                    part.lanes.remove(slip)
+                    lost.append(slip)
+                self._drop(part, lost, "shutdown")
 
     def _first(self, among: Collection[Priority]) -> tuple[_Part, Slip] | None:
         heads = [(p, slip) for p in self._parts if (slip := p.lanes.first(among)) is not None]

@@ -18,14 +18,18 @@ from otel_ofu.errors import OtelOfuError
 from otel_ofu.route import alert as alerts
 from otel_ofu.route.alert import Alert
 from otel_ofu.route.grouping import Group
+from otel_ofu.sqlitefile import OUT_OF_REACH, Form, is_busy, open_whole, why
 
 _log = logging.getLogger(__name__)
 
 _VERSION = 1
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS alert (id TEXT PRIMARY KEY, raw BLOB NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS alert_group (key TEXT PRIMARY KEY, raw BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE alert (id TEXT PRIMARY KEY, raw BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE alert_group (key TEXT PRIMARY KEY, raw BLOB NOT NULL) WITHOUT ROWID;
 """
+_FORM = Form(
+    _SCHEMA, _VERSION, "routing begins anew", lambda path: path.with_name(path.name + ".broken")
+)
 
 
 @dataclass(slots=True)
@@ -50,7 +54,7 @@ Found = tuple[list[Alert], dict[str, Kept]]
 
 
 class RouteMemory:
-    """One file; `path` None keeps nothing. OtelOfuError if it cannot be made or written."""
+    """One file; `path` None keeps nothing. OtelOfuError if another process has it."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -90,48 +94,27 @@ class RouteMemory:
             self._db.executemany(f"INSERT OR REPLACE INTO {table} VALUES (?, ?)", kept)  # noqa: S608 - own names
 
     def _open(self) -> tuple[sqlite3.Connection, Found]:
-        if self._path is None:
-            return _connected(":memory:")
-        try:
-            return _connected(self._path)
-        except (sqlite3.Error, msgspec.MsgspecError, ValueError) as error:
-            if getattr(error, "sqlite_errorcode", 0) & 0xFF in (
-                sqlite3.SQLITE_BUSY,
-                sqlite3.SQLITE_CANTOPEN,
-                sqlite3.SQLITE_READONLY,
-            ):
-                raise OtelOfuError(f"{self._path}: {error}") from error
-            return self._anew(self._path, error)
-
-    def _anew(self, path: Path, error: Exception) -> tuple[sqlite3.Connection, Found]:
-        aside = path.with_name(path.name + ".broken")
-        path.replace(aside)
-        for suffix in ("-wal", "-shm"):
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
-        _log.error("%s cannot be read (%s); it is now %s, routing begins anew", path, error, aside)
-        return _connected(path)
+        path = self._path
+        if path is not None:
+            try:
+                db, found, _ = open_whole(path, _FORM, _read, _log)
+            except OUT_OF_REACH as error:
+                if is_busy(error):
+                    raise OtelOfuError(f"{path}: {error}") from error
+                reason = why(path, error)
+                _log.warning("%s: %s; what was told is kept in memory alone", path, reason)
+            else:
+                return db, found
+        db = sqlite3.connect(":memory:", check_same_thread=False)
+        db.executescript(_SCHEMA)
+        return db, ([], {})
 
 
-def _connected(path: Path | str) -> tuple[sqlite3.Connection, Found]:
-    """The file, and all that is in it: one that cannot be read whole is not used."""
-    db = sqlite3.connect(path, timeout=1.0, check_same_thread=False)
-    try:
-        _prepare(db)
-        found = [alerts.decode(raw) for (raw,) in db.execute("SELECT raw FROM alert")]
-        rows = db.execute("SELECT key, raw FROM alert_group")
-        return db, (found, {key: msgspec.json.decode(raw, type=Kept) for key, raw in rows})
-    except BaseException:
-        db.close()
-        raise
-
-
-def _prepare(db: sqlite3.Connection) -> None:
-    db.execute("PRAGMA journal_mode = WAL")
-    db.execute("PRAGMA synchronous = NORMAL")
-    (version,) = db.execute("PRAGMA user_version").fetchone()
-    if version not in (0, _VERSION):
-        raise ValueError(f"version {version}; this program writes {_VERSION}")
-    db.executescript(f"{_SCHEMA}PRAGMA user_version = {_VERSION};")
+def _read(db: sqlite3.Connection) -> Found:
+    """Raises one of FAULTS when any row is not what this program writes."""
+    found = [alerts.decode(raw) for (raw,) in db.execute("SELECT raw FROM alert")]
+    rows = db.execute("SELECT key, raw FROM alert_group")
+    return found, {key: msgspec.json.decode(raw, type=Kept) for key, raw in rows}
 
 
 def _kept(group: Group) -> bytes:

@@ -36,6 +36,12 @@ def numbers(queue: Queue) -> list[int]:
     return found
 
 
+def connection_of(outbox: Outbox) -> sqlite3.Connection:
+    assert outbox._disk is not None
+    assert outbox._disk._connection is not None
+    return outbox._disk._connection
+
+
 @contextmanager
 def opened(path: Path | None, limits: Limits | None = None, *names: str) -> Iterator[Outbox]:
     wanted = {name: limits or Limits() for name in names or ("otlp",)}
@@ -246,6 +252,47 @@ def test_a_file_of_another_version_is_set_aside(tmp_path: Path) -> None:
     assert path.with_name("outbox.sqlite.broken").exists()
 
 
+def test_a_folder_in_place_of_the_file_is_said_and_memory_serves(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "outbox.sqlite").mkdir()
+    with opened(tmp_path / "outbox.sqlite") as outbox:
+        queue = outbox.queues["otlp"]
+        assert not queue.durable
+        for number in range(3):
+            queue.put(body(number))
+        assert numbers(queue) == [0, 1, 2]
+        queue.put(body(3))
+    assert queue.stats().dropped == {"shutdown": 1}
+    assert len(caplog.records) == 1
+    assert "a folder is in its place; a bounded part is kept in memory" in caplog.text
+
+
+@pytest.mark.parametrize("successor", [False, True])
+def test_what_lay_in_a_file_that_was_deleted_is_lost_and_counted(
+    tmp_path: Path, *, successor: bool
+) -> None:
+    path = tmp_path / "outbox.sqlite"
+    with opened(path) as outbox:
+        queue = outbox.queues["otlp"]
+        for number in range(3):
+            queue.put(body(number))
+        assert (queue.durable, queue.kept()) == (True, 3)
+        path.rename(tmp_path / "elsewhere")
+        if successor:
+            path.write_bytes(b"")
+        assert (queue.durable, queue.kept()) == (False, 0)
+    assert queue.stats().dropped == {"shutdown": 3}
+
+
+def test_what_lies_in_the_file_at_the_end_is_kept_and_not_counted(tmp_path: Path) -> None:
+    with opened(tmp_path / "outbox.sqlite") as outbox:
+        queue = outbox.queues["otlp"]
+        queue.put(body(0))
+    assert queue.stats().dropped == {}
+    assert queue.kept() == 1
+
+
 def test_a_file_that_breaks_while_in_use_is_counted_and_replaced(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -254,9 +301,8 @@ def test_a_file_that_breaks_while_in_use_is_counted_and_replaced(
         queue = outbox.queues["otlp"]
         for number in range(50):
             queue.put(body(number, size=4000))
-        assert outbox._disk is not None
-        outbox._disk._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        outbox._disk._connection.execute("PRAGMA cache_size = 1").fetchall()
+        connection_of(outbox).execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        connection_of(outbox).execute("PRAGMA cache_size = 1").fetchall()
         path.write_bytes(path.read_bytes()[:4096] + b"\xee" * (path.stat().st_size - 4096))
         assert numbers(queue) == []
         queue.put(body(50))
@@ -295,8 +341,7 @@ def test_a_full_disk_is_said_once_kept_in_memory_and_recovers_in_order(
 ) -> None:
     with opened(tmp_path / "outbox.sqlite") as outbox:
         queue = outbox.queues["otlp"]
-        assert outbox._disk is not None
-        connection = outbox._disk._connection
+        connection = connection_of(outbox)
         queue.put(body(0))
         connection.execute("PRAGMA max_page_count = 4").fetchall()
         for number in range(1, 6):
@@ -313,8 +358,7 @@ def test_a_full_disk_is_said_once_kept_in_memory_and_recovers_in_order(
 def test_what_a_full_disk_leaves_to_memory_is_bounded_and_counted(tmp_path: Path) -> None:
     with opened(tmp_path / "outbox.sqlite", Limits(max_bytes=50_000)) as outbox:
         queue = outbox.queues["otlp"]
-        assert outbox._disk is not None
-        outbox._disk._connection.execute("PRAGMA max_page_count = 4").fetchall()
+        connection_of(outbox).execute("PRAGMA max_page_count = 4").fetchall()
         for number in range(5):
             queue.put(body(number, size=20_000))
         assert queue.stats().dropped == {"queue_full": 3}
@@ -325,14 +369,13 @@ def test_what_a_read_only_disk_cannot_delete_is_not_sent_twice(tmp_path: Path) -
     path = tmp_path / "outbox.sqlite"
     with opened(path) as outbox:
         queue = outbox.queues["otlp"]
-        assert outbox._disk is not None
         queue.put(body(0))
         queue.put(body(1))
-        outbox._disk._connection.execute("PRAGMA query_only = 1")
+        connection_of(outbox).execute("PRAGMA query_only = 1")
         queue.put(body(2))
         assert numbers(queue) == [0, 1, 2]
         assert queue.take() is None
-        outbox._disk._connection.execute("PRAGMA query_only = 0")
+        connection_of(outbox).execute("PRAGMA query_only = 0")
         queue.put(body(3))
     with opened(path) as outbox:
         assert numbers(outbox.queues["otlp"]) == [3]
@@ -343,9 +386,8 @@ def test_an_event_that_only_memory_took_still_overtakes_the_metrics_on_the_disk(
 ) -> None:
     with opened(tmp_path / "outbox.sqlite") as outbox:
         queue = outbox.queues["otlp"]
-        assert outbox._disk is not None
         queue.put(body(0))
-        outbox._disk._connection.execute("PRAGMA query_only = 1")
+        connection_of(outbox).execute("PRAGMA query_only = 1")
         queue.put(body(1), Priority.EVENTS)
         assert numbers(queue) == [1, 0]
 

@@ -100,8 +100,11 @@ def test_routes_that_changed_meanwhile_are_followed(tmp_path: Path) -> None:
         lambda path: path.write_bytes(b"no database" * 1000),
         lambda path: _execute(path, "UPDATE alert SET raw = '{}'"),
         lambda path: _execute(path, "PRAGMA user_version = 9"),
+        lambda path: _execute(path, "UPDATE alert SET raw = 7"),
+        lambda path: _execute(path, "UPDATE alert SET raw = CAST(x'ff' AS TEXT)"),
+        lambda path: _execute(path, "DROP TABLE alert"),
     ],
-    ids=["no database", "no alert", "of a later version"],
+    ids=["no database", "no alert", "of a later version", "a number", "no UTF-8", "no table"],
 )
 def test_a_broken_file_is_set_aside_and_said(
     damage: object, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -116,6 +119,17 @@ def test_a_broken_file_is_set_aside_and_said(
         assert r.names() == [("firing", ["f:2"])]
     assert "routing begins anew" in caplog.text
     assert (tmp_path / f"{FILE}.broken").exists()
+
+
+def test_a_folder_in_place_of_the_file_is_said_and_routing_works(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / FILE).mkdir()
+    with rig(state_dir=tmp_path) as r:
+        r.handle(said("1"))
+        r.run(31)
+        assert r.names() == [("firing", ["f:1"])]
+    assert "a folder is in its place; what was told is kept in memory alone" in caplog.text
 
 
 def test_a_disk_that_takes_nothing_is_said_once_and_written_later(

@@ -10,14 +10,15 @@ import logging
 import math
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from otel_ofu.engine.diagnose.fingerprint import job_fingerprint
 from otel_ofu.model import Entity, Observation, Window
+from otel_ofu.sqlitefile import OUT_OF_REACH, Form, open_whole, why
 from otel_ofu.store import Store
 
 log = logging.getLogger(__name__)
@@ -42,6 +43,8 @@ CREATE TABLE jobs (
   seen_s REAL NOT NULL, low_since_s REAL
 ) WITHOUT ROWID;
 """
+_FORM = Form(_SCHEMA, VERSION, "usual levels of jobs are learnt anew")
+_Row = tuple[str, float, int, float, float | None]
 
 
 @dataclass(slots=True)
@@ -69,19 +72,19 @@ class Usual:
 class Baselines:
     """Belongs to one thread. `path` None remembers until the end of the process alone.
 
-    `messages`: what went wrong with the file, a line each. `failures`: writes that failed.
+    `messages`: what went wrong with the file, a line each, logged as well.
+    `failures`: writes that failed.
     """
 
     def __init__(self, path: Path | None, store: Store) -> None:
         self.messages: list[str] = []
         self.failures = 0
-        self._path = path
         self._store = store
         self._usual: dict[str, Usual] = {}
         self._changed: set[str] = set()
         self._jobs: list[tuple[Entity, str]] = []
         self._learned_s = self._saved_s = -math.inf
-        self._db = self._open()
+        self._db = self._open(path) if path else None
 
     def tick(self, now_s: float) -> list[Observation]:
         """Learns when a minute has gone by; the usual level of every job that has one."""
@@ -156,38 +159,18 @@ class Baselines:
                 if n < len(enough) and enough[n]
             ]
 
-    def _open(self) -> sqlite3.Connection | None:
-        if self._path is None:
+    def _open(self, path: Path) -> sqlite3.Connection | None:
+        try:
+            db, self._usual, self.messages = open_whole(path, _FORM, _read, log)
+        except OUT_OF_REACH as error:
+            message = f"{path}: {why(path, error)}; usual levels of jobs do not survive a restart"
+            self.messages.append(message)
+            log.warning("%s", message)
             return None
-        if self._path.exists():
-            try:
-                return self._known(self._path)
-            except (sqlite3.Error, ValueError) as error:
-                aside = self._path.with_suffix(".unusable")
-                self._path.replace(aside)
-                for suffix in ("-wal", "-shm"):
-                    self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
-                self.messages.append(f"{self._path}: {error}; set aside as {aside.name}")
-        db = _connect(self._path)
-        db.executescript(f"{_SCHEMA}PRAGMA user_version={VERSION};")
         return db
 
-    def _known(self, path: Path) -> sqlite3.Connection:
-        """The file as it is. Raises sqlite3.Error when damaged, ValueError for another version."""
-        with closing(sqlite3.connect(path)) as db:
-            (version,) = db.execute("PRAGMA user_version").fetchone()
-            (health,) = db.execute("PRAGMA quick_check(1)").fetchone()
-            if version != VERSION:
-                raise ValueError(f"it is of version {version}, this program writes {VERSION}")
-            if health != "ok":
-                raise ValueError(f"it is damaged: {health}")
-            for print_, *row in db.execute("SELECT * FROM jobs"):
-                self._usual[print_] = Usual(*row)
-        return _connect(path)
 
-
-def _connect(path: Path) -> sqlite3.Connection:
-    db = sqlite3.connect(path, check_same_thread=False)
-    db.execute("PRAGMA journal_mode=WAL")
-    db.execute("PRAGMA synchronous=NORMAL")
-    return db
+def _read(db: sqlite3.Connection) -> dict[str, Usual]:
+    """Raises one of FAULTS when any row is not what this program writes."""
+    rows = (msgspec.convert(row, _Row) for row in db.execute("SELECT * FROM jobs"))
+    return {print_: Usual(*rest) for print_, *rest in rows}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -110,6 +112,42 @@ def test_a_damaged_file_is_set_aside_and_told(tmp_path: Path) -> None:
     assert path.with_suffix(".unusable").exists()
     assert node.work(40, 0.4, job()) == pytest.approx(0.4)
     node.baselines.close(node.now_s)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE jobs SET ofu='x'",
+        "UPDATE jobs SET fingerprint=CAST(x'ff' AS TEXT)",
+        "DROP TABLE jobs",
+    ],
+)
+def test_one_damaged_row_sets_the_file_aside_and_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str
+) -> None:
+    path = tmp_path / "baselines.sqlite"
+    node = Node(path)
+    node.work(40, 0.4, job())
+    node.baselines.close(node.now_s)
+    with closing(sqlite3.connect(path)) as other, other:
+        other.execute(damage)
+    node = Node(path)
+    assert caplog.messages == node.baselines.messages
+    assert "set aside as baselines.unusable" in caplog.text
+    assert node.work(40, 0.2, job()) == pytest.approx(0.2)
+    node.baselines.close(node.now_s)
+
+
+def test_a_file_that_cannot_be_opened_leaves_the_levels_in_memory(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "baselines.sqlite"
+    path.mkdir()
+    node = Node(path)
+    assert "a folder is in its place; usual levels" in caplog.text
+    assert node.work(40, 0.4, job()) == pytest.approx(0.4)
+    node.baselines.close(node.now_s)
+    assert path.is_dir()
 
 
 def test_a_clock_that_was_set_back_does_not_stop_it() -> None:

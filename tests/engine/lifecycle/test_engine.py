@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import tempfile
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -344,18 +345,34 @@ def test_a_file_that_cannot_be_opened_now_is_not_set_aside(tmp_path: Path) -> No
     assert path.is_dir()
 
 
-def test_a_row_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE findings SET labels='{'",
+        "UPDATE findings SET labels=17",
+        "UPDATE findings SET attributes=x'7b'",
+        "UPDATE findings SET phase='dancing'",
+        "UPDATE findings SET entity=CAST(x'ff' AS TEXT)",
+        "UPDATE rules SET evaluated_s='x'",
+        "UPDATE rules SET kind='moon'",
+        "DROP TABLE findings",
+    ],
+)
+def test_one_damaged_row_sets_the_file_aside_with_one_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str
+) -> None:
     path = tmp_path / "findings.sqlite"
-    Run(rules(), Script("hh", "hh"), path).live(1).engine.close()
-    other = sqlite3.connect(path)
-    other.execute("UPDATE findings SET labels='{' WHERE entity='gpu0'")
-    other.commit()
-    other.close()
+    Run(rules(), Script("hh"), path).live(1).engine.close()
+    with closing(sqlite3.connect(path)) as other, other:
+        other.execute(damage)
     memory = FindingMemory(path)
-    (kept,) = memory.load().values()
+    assert memory.load() == {}
     memory.close()
-    assert list(kept.findings) == ["gpu1"]
-    assert "LowOfu on gpu0" in memory.messages[0]
+    assert "set aside as findings.unusable" in memory.messages[0]
+    assert caplog.messages == memory.messages
+    again = FindingMemory(path)
+    again.close()
+    assert again.messages == []
 
 
 def test_a_file_of_another_version_is_set_aside(tmp_path: Path) -> None:

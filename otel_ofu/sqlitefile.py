@@ -1,0 +1,155 @@
+"""An SQLite file that is read whole at the start, or set aside.
+
+Enters: a path, what its tables are, and how they are read. Leaves: a connection and what was in
+the file; an error when the file is out of reach, which says nothing of what is in it.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+# What opening and reading may raise. A damaged file has many ways: text that is no UTF-8, a row of
+# other types than its table has, a table that is not there.
+FAULTS = (sqlite3.Error, msgspec.MsgspecError, ValueError, TypeError, KeyError)
+OUT_OF_REACH = (sqlite3.Error, OSError)
+
+# These codes are of the place or the disk, not of what is in the file.
+_PLACE = (
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_AUTH,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+)
+_PROBE_BYTES = 65_536
+
+FULL, QUOTA, IS_FOLDER = "disk full", "disk quota used up", "a folder is in its place"
+_WORDS = {errno.ENOSPC: FULL, errno.EDQUOT: QUOTA}
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What a file of this kind is: its tables, its version, and the words for a loss of it."""
+
+    schema: str
+    version: int
+    anew: str
+    aside: Callable[[Path], Path] = lambda path: path.with_suffix(".unusable")
+
+
+def open_whole(
+    path: Path, form: Form, read: Callable[[sqlite3.Connection], T], log: logging.Logger
+) -> tuple[sqlite3.Connection, T, list[str]]:
+    """The file with all that is in it, made if it is not there; and what was said in `log`.
+
+    A damaged one, or one of another version, is set aside with one line. Raises `OUT_OF_REACH`
+    (see `why`) for one that can be neither opened nor made.
+    """
+    try:
+        return *_opened(path, form, read), []
+    except FAULTS as error:
+        if not is_damaged(error):
+            raise
+        aside = set_aside(path, form.aside(path))
+        said = f"{path}: cannot be read ({error}); set aside as {aside.name}, {form.anew}"
+        log.warning("%s", said)
+        return *_opened(path, form, read), [said]
+
+
+def set_aside(path: Path, aside: Path) -> Path:
+    """Moves the file out of the way, and removes what belongs to it. Raises OSError."""
+    path.replace(aside)
+    for suffix in ("-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    return aside
+
+
+def is_damaged(error: Exception) -> bool:
+    """Whether it is the content of the file that is wrong, and not the disk or the place."""
+    if isinstance(error, sqlite3.ProgrammingError):
+        return False
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF not in _PLACE
+
+
+def is_busy(error: Exception) -> bool:
+    """Whether another process has the file."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def is_full(error: OSError) -> bool:
+    """Whether it is for want of room: of the disk or of this user's share of it."""
+    return error.errno in _WORDS
+
+
+def why(path: Path, error: Exception) -> str:
+    """The reason in words: SQLite says "disk I/O error" of much that the system can name."""
+    if path.is_dir():
+        return IS_FOLDER
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL:
+        return FULL
+    found = error if isinstance(error, OSError) else None
+    if found is None and not is_busy(error):
+        found = _refusal(path.parent)
+    if found is None:
+        return str(error)
+    return _WORDS.get(found.errno or 0) or found.strerror or str(found)
+
+
+def _refusal(folder: Path) -> OSError | None:
+    """What the system says to a new file of some size in the folder."""
+    probe = folder / f".write-{os.getpid()}"
+    try:
+        probe.write_bytes(bytes(_PROBE_BYTES))
+    except OSError as error:
+        return error
+    finally:
+        with suppress(OSError):  # a folder that is none has no probe either
+            probe.unlink()
+    return None
+
+
+def _opened(
+    path: Path, form: Form, read: Callable[[sqlite3.Connection], T]
+) -> tuple[sqlite3.Connection, T]:
+    db = sqlite3.connect(path, timeout=1.0, check_same_thread=False)
+    try:
+        new = _is_new(db, form)
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("PRAGMA synchronous=NORMAL")
+        if new:
+            db.executescript(f"BEGIN;{form.schema}PRAGMA user_version={form.version};COMMIT;")
+        return db, read(db)
+    except BaseException:
+        db.close()
+        raise
+
+
+def _is_new(db: sqlite3.Connection, form: Form) -> bool:
+    """A file without tables is what a start on a full disk leaves behind."""
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    (health,) = db.execute("PRAGMA quick_check(1)").fetchone()
+    if health != "ok":
+        raise ValueError(f"it is damaged: {health}")
+    (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if version == 0 and tables == 0:
+        return True
+    if version != form.version:
+        raise ValueError(f"it is of version {version}, this program writes {form.version}")
+    return False
