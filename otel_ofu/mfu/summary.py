@@ -13,14 +13,28 @@ from otel_ofu.catalog.skus import Sku
 from otel_ofu.mfu.flops import FlopsBreakdown, Mistake
 from otel_ofu.mfu.peaks import TERA, mfu
 
+MAX_TOKENS_PER_S = 1e12
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a job does on each GPU, and on which GPUs in which precision."""
+    """What a job does on each GPU, and on which GPUs in which precision.
+
+    Raises ValueError for tokens/s that are not above 0 (up to 1e12), and for a precision in which
+    the SKU has no dense peak.
+    """
 
     tokens_per_s_per_gpu: float
     sku: Sku
     precision: str
+
+    def __post_init__(self) -> None:
+        if not 0 < self.tokens_per_s_per_gpu <= MAX_TOKENS_PER_S:
+            raise ValueError(
+                f"tokens/s per GPU are {self.tokens_per_s_per_gpu:g}; "
+                f"must be above 0, at most {MAX_TOKENS_PER_S:g}"
+            )
+        _ = self.peak_flops
 
     @property
     def peak_flops(self) -> float:
@@ -40,6 +54,10 @@ class Run:
     def mfu(self, flops: FlopsBreakdown) -> float:
         """MFU in training; errors as `peaks.mfu` and `peak_flops`."""
         return mfu(self.tokens_per_s_per_gpu, flops.training, self.peak_flops)
+
+    def remark(self, flops: FlopsBreakdown) -> str:
+        """What is odd about the MFU; empty if nothing is."""
+        return "above the peak: check the units" if self.mfu(flops) > 1 else ""
 
 
 def summary_lines(
@@ -73,6 +91,7 @@ def summary_data(
             "sku": run.sku.id,
             "precision": run.precision,
             "mfu": run.mfu(flops),
+            "remark": run.remark(flops),
         }
     return data
 
@@ -93,6 +112,8 @@ def _run(flops: FlopsBreakdown, run: Run) -> Iterator[str]:
     yield f"{run.tokens_per_s_per_gpu:,.0f} tokens/s on each {run.sku.title}, {run.precision}"
     rate, peak = run.tflops(flops), run.peak_flops / TERA
     yield f"  {rate:,.1f} TFLOP/s of {peak:,.1f}: MFU {run.mfu(flops):.1%}"
+    if remark := run.remark(flops):
+        yield f"  {remark}"
 
 
 def _mistakes(mistakes: Sequence[Mistake]) -> Iterator[str]:

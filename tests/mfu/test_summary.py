@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 
@@ -43,3 +44,16 @@ def test_machines_read_the_same_numbers() -> None:
 def test_a_precision_that_the_gpu_lacks_is_refused_with_those_it_has() -> None:
     with pytest.raises(ValueError, match=r"no tensor peak in fp4; allowed: .*bf16"):
         summary_lines(FLOPS, (), run("fp4"))
+
+
+@pytest.mark.parametrize("tokens", [math.nan, math.inf, -math.inf, -5.0, 0.0, 1e13])
+def test_tokens_that_no_gpu_makes_are_refused(tokens: float) -> None:
+    with pytest.raises(ValueError, match=r"must be above 0, at most 1e\+12"):
+        Run(tokens, load_skus().by_id["h100-sxm5"], "bf16")
+
+
+def test_an_mfu_above_the_peak_gets_a_remark() -> None:
+    odd = Run(2920.0, load_skus().by_id["h100-sxm5"], "fp8")
+    assert "  above the peak: check the units" in summary_lines(FLOPS, WRONG, odd)
+    assert summary_data(FLOPS, WRONG, odd)["run"]["remark"] == "above the peak: check the units"
+    assert summary_data(FLOPS, WRONG, run("fp8"))["run"]["remark"] == ""

@@ -11,9 +11,9 @@ from otel_ofu.mfu.flops.count import (
     model_flops,
     packed_length,
 )
-from otel_ofu.mfu.flops.errors import ModelConfigError
+from otel_ofu.mfu.flops.errors import ModelConfigError, ModelKeyError
 from otel_ofu.mfu.flops.families import load_families
-from otel_ofu.mfu.flops.file import read_config
+from otel_ofu.mfu.flops.file import config_path, read_config
 from otel_ofu.mfu.flops.layers import read_shape
 from otel_ofu.mfu.flops.mistakes import Mistake, usual_mistakes
 
@@ -22,7 +22,9 @@ __all__ = [
     "Masking",
     "Mistake",
     "ModelConfigError",
+    "ModelKeyError",
     "Part",
+    "config_path",
     "known_models",
     "mistakes",
     "model_flops",

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from otel_ofu.mfu.flops.errors import ModelConfigError
+from otel_ofu.mfu.flops.errors import ModelKeyError
 from otel_ofu.yamlfile import convert, parse_yaml
 
 Build = Literal["uniform", "nemotron_h", "jamba", "granite", "bamba", "mamba", "mamba2"]
@@ -65,5 +65,5 @@ def text_model(config: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], tuple
         outer = name or outer
     if outer not in known:
         said = f"model_type {outer!r} is not known" if outer else "'model_type' is missing"
-        raise ModelConfigError(f"config.json: {said}; known: {', '.join(sorted(known))}")
+        raise ModelKeyError(f"{said}; known: {', '.join(sorted(known))}")
     return outer, config, ()

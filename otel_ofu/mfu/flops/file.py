@@ -12,10 +12,15 @@ from otel_ofu.mfu.flops.errors import ModelConfigError
 MAX_BYTES = 4 * 1024 * 1024
 
 
+def config_path(path: str | Path) -> Path:
+    """The file itself; of a model's folder the config.json in it."""
+    file = Path(path)
+    return file / "config.json" if file.is_dir() else file
+
+
 def read_config(path: str | Path) -> dict[str, Any]:
     """The mapping of a config.json, or of the one in a model's folder. Raises ModelConfigError."""
-    file = Path(path)
-    file = file / "config.json" if file.is_dir() else file
+    file = config_path(path)
     try:
         with file.open("rb") as stream:
             raw = stream.read(MAX_BYTES + 1)

@@ -6,7 +6,7 @@ Enters: the parts and keys of a config. Leaves: the layers in order.
 from __future__ import annotations
 
 from otel_ofu.mfu.flops.blocks import Experts
-from otel_ofu.mfu.flops.errors import ModelConfigError
+from otel_ofu.mfu.flops.errors import ModelKeyError
 from otel_ofu.mfu.flops.keys import Keys
 from otel_ofu.mfu.flops.parts import MAX_LAYERS, Parts
 from otel_ofu.mfu.flops.scans import mamba, mamba2
@@ -29,9 +29,7 @@ def nemotron_h(parts: Parts, keys: Keys) -> tuple[Layer, ...]:
 def kinds_of(pattern: object) -> list[str]:
     """The kinds of layers that a pattern stands for. Raises ModelConfigError."""
     if not isinstance(pattern, str) or not 0 < len(pattern) <= MAX_LAYERS:
-        raise ModelConfigError(
-            "config.json: 'hybrid_override_pattern' is missing; allowed: one of M * - E a layer"
-        )
+        raise ModelKeyError("'hybrid_override_pattern' is missing; allowed: one of M * - E a layer")
     return [_LETTERS.get(letter, letter) for letter in pattern]
 
 
@@ -48,7 +46,7 @@ def one_block(kind: str, parts: Parts, keys: Keys) -> Layer:
             return parts.experts(), parts.norms
         case _:
             allowed = ", ".join(f"{letter} ({word})" for letter, word in _LETTERS.items())
-            raise ModelConfigError(f"config.json: {kind!r} is no kind of layer; allowed: {allowed}")
+            raise ModelKeyError(f"{kind!r} is no kind of layer; allowed: {allowed}")
 
 
 def jamba(parts: Parts, keys: Keys) -> tuple[Layer, ...]:
@@ -76,9 +74,8 @@ def granite(parts: Parts, keys: Keys) -> tuple[Layer, ...]:
     """Attention or scan by a list; the same feed-forward in all, experts or shared alone."""
     kinds = keys.items("layer_types") or keys.items("layers_block_type")
     if len(kinds) != parts.depth:
-        raise ModelConfigError(
-            f"config.json: 'layer_types' has {len(kinds)} entries; "
-            f"allowed: one a layer, {parts.depth}"
+        raise ModelKeyError(
+            f"'layer_types' has {len(kinds)} entries; allowed: one a layer, {parts.depth}"
         )
     sparse = keys.count("num_local_experts", 0, least=0) > 0
     feed = parts.experts() if sparse else parts.mlp("shared_intermediate_size")

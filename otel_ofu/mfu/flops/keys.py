@@ -7,9 +7,10 @@ numbers, flags and lists, or a `ModelConfigError` that names the key.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from reprlib import repr as short
 from typing import Any
 
-from otel_ofu.mfu.flops.errors import ModelConfigError
+from otel_ofu.mfu.flops.errors import ModelKeyError
 
 MAX_COUNT = 1 << 32
 
@@ -42,15 +43,18 @@ class Keys:
         found = self.value(name)
         if found is None and otherwise is not None:
             return otherwise
-        if isinstance(found, float) and found.is_integer():
-            found = int(found)
-        if isinstance(found, bool) or not isinstance(found, int) or not least <= found < MAX_COUNT:
-            said = "is missing" if found is None else f"is {found!r}"
-            raise ModelConfigError(
-                f"config.json: {self._aliases.get(name, name)!r} {said}; "
-                f"allowed: a whole number from {least}"
+        number = int(found) if isinstance(found, float) and found.is_integer() else found
+        if (
+            isinstance(number, bool)
+            or not isinstance(number, int)
+            or not least <= number < MAX_COUNT
+        ):
+            said = "is missing" if found is None else f"is {short(found)}"
+            raise ModelKeyError(
+                f"{self._aliases.get(name, name)!r} {said}; "
+                f"allowed: a whole number from {least} to {MAX_COUNT - 1}"
             )
-        return found
+        return number
 
     def optional(self, name: str) -> int | None:
         return self.count(name) if self.has(name) else None
@@ -58,7 +62,7 @@ class Keys:
     def flag(self, name: str) -> bool:
         found = self.value(name)
         if found is not None and not isinstance(found, bool):
-            raise ModelConfigError(f"config.json: {name!r} is {found!r}; allowed: true or false")
+            raise ModelKeyError(f"{name!r} is {short(found)}; allowed: true or false")
         return bool(found)
 
     def items(self, name: str) -> list[Any]:
@@ -66,5 +70,5 @@ class Keys:
         if found is None:
             return []
         if not isinstance(found, list):
-            raise ModelConfigError(f"config.json: {name!r} is {found!r}; allowed: a list")
+            raise ModelKeyError(f"{name!r} is {short(found)}; allowed: a list")
         return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from otel_ofu.mfu.flops.blocks import Attention, Experts, LatentAttention, Mlp, Norm
-from otel_ofu.mfu.flops.errors import ModelConfigError
+from otel_ofu.mfu.flops.errors import ModelKeyError
 from otel_ofu.mfu.flops.families import Family
 from otel_ofu.mfu.flops.keys import Keys
 
@@ -25,9 +25,7 @@ class Parts:
     def depth(self) -> int:
         depth = self._keys.count("num_hidden_layers")
         if depth > MAX_LAYERS:
-            raise ModelConfigError(
-                f"config.json: num_hidden_layers is {depth}; allowed: 1 to {MAX_LAYERS}"
-            )
+            raise ModelKeyError(f"num_hidden_layers is {depth}; allowed: 1 to {MAX_LAYERS}")
         return depth
 
     @property
@@ -128,9 +126,7 @@ class Parts:
         keys, count = self._keys, self._expert_count()
         chosen = keys.count("num_experts_per_tok")
         if chosen > count:
-            raise ModelConfigError(
-                f"config.json: num_experts_per_tok is {chosen}; allowed: up to {count} experts"
-            )
+            raise ModelKeyError(f"num_experts_per_tok is {chosen}; allowed: up to {count} experts")
         latent = keys.optional("moe_latent_size")
         inner = keys.count("moe_intermediate_size", keys.optional("intermediate_size"))
         shared = self._shared(inner)
@@ -149,9 +145,7 @@ class Parts:
         for name in _EXPERT_COUNTS:
             if self._keys.has(name):
                 return self._keys.count(name)
-        raise ModelConfigError(
-            f"config.json: the number of experts is missing; allowed: one of {_EXPERT_COUNTS}"
-        )
+        raise ModelKeyError(f"the number of experts is missing; allowed: one of {_EXPERT_COUNTS}")
 
     def _shared(self, expert_inner: int) -> Mlp | None:
         keys = self._keys

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from otel_ofu.mfu.flops.errors import ModelConfigError
+from otel_ofu.mfu.flops.errors import ModelKeyError
 from otel_ofu.mfu.flops.keys import Keys
 from otel_ofu.mfu.flops.parts import Parts
 from otel_ofu.mfu.flops.statespace import Mamba, Mamba2
@@ -51,8 +51,8 @@ def _rank(parts: Parts) -> int:
 
 def _share(inner: int, of: int | None) -> int:
     if of is None or inner % of:
-        raise ModelConfigError(
-            f"config.json: the Mamba width {inner} has no even share by {of}; "
+        raise ModelKeyError(
+            f"the Mamba width {inner} has no even share by {of}; "
             "allowed: mamba heads x head size = expansion x hidden size"
         )
     return inner // of

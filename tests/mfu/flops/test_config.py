@@ -27,6 +27,8 @@ L8 = models.LLAMA3_8B
         ({**L8, "hidden_size": True}, "'hidden_size' is True"),
         ({**L8, "hidden_size": "4096"}, "'hidden_size' is '4096'"),
         ({**L8, "hidden_size": 1 << 40}, "'hidden_size' is 1099511627776"),
+        ({**L8, "hidden_size": 1e300}, "is 1e+300; allowed: a whole number from 1 to 4294967295"),
+        ({**L8, "hidden_size": 10**300}, "...0000000000000000000; allowed: a whole number"),
         ({**L8, "num_hidden_layers": 10**6}, "num_hidden_layers is 1000000; allowed: 1 to 10000"),
         ({**L8, "num_attention_heads": 33}, "'head_dim' is missing"),
         ({**L8, "tie_word_embeddings": "yes"}, "'tie_word_embeddings' is 'yes'; allowed: true"),
