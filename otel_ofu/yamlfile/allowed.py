@@ -19,6 +19,14 @@ def choices(type_: type[Any], steps: Steps) -> str:
     return f"; one of: {', '.join(str(v) or '(empty)' for v in values)}" if values else ""
 
 
+def key_choices(type_: type[Any], steps: Steps) -> str:
+    """`; one of: a, b` for the keys of the mapping at `steps`, or nothing when all are allowed."""
+    found = [t for t in _at(inspect.type_info(type_), steps) if isinstance(t, inspect.DictType)]
+    keys_ = [key for t in found for key in _flat(t.key_type)]
+    values = [v for t in keys_ if isinstance(t, inspect.LiteralType) for v in t.values]
+    return f"; one of: {', '.join(str(v) for v in values)}" if values else ""
+
+
 def keys(type_: type[Any], steps: Steps, wrong: str) -> str:
     """`; did you mean x?` or `; allowed: a, b` for the block at `steps`."""
     found = _at(inspect.type_info(type_), steps)

@@ -6,7 +6,11 @@ Enters: a `YamlFile` and a type. Leaves: the value, or a `ConfigError` with all 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import getitem
 from typing import Any, TypeVar
 
 import msgspec
@@ -19,6 +23,8 @@ MAX_PROBLEMS = 100
 
 T = TypeVar("T")
 Hook = Callable[[type[Any], Any], Any]
+Pattern = tuple[Step | None, ...]
+"""Steps as msgspec tells them: None is some key of a mapping."""
 
 
 def convert(file: YamlFile, type_: type[T], steps: Steps = (), *, hook: Hook | None = None) -> T:
@@ -36,17 +42,69 @@ def convert(file: YamlFile, type_: type[T], steps: Steps = (), *, hook: Hook | N
         try:
             value = msgspec.convert(rest.tree, type_, dec_hook=hook)
         except msgspec.ValidationError as error:
-            where, message = split_error(error)
+            pattern, message = _split(error)
+            where = _found(rest.tree, pattern, _Same(type_, hook, str(error)))
             original = rest.original(where)
-            if not rest.is_echo(original, message):
-                problems.append(_placed(file, steps + original, _worded(type_, original, message)))
-            if not rest.cut(where, original):
+            problem = _placed(file, steps + original, _worded(type_, original, message))
+            repeated = problem in problems
+            if not repeated and not rest.is_echo(original, message):
+                problems.append(problem)
+            if repeated or not rest.cut(where, original):
                 break
         else:
             if problems:
                 break
             return value
     raise ConfigError(problems)
+
+
+@dataclass(frozen=True)
+class _Same:
+    """Whether a tree has one certain mistake, told in the same words, as its first."""
+
+    type_: type[Any]
+    hook: Hook | None
+    words: str
+
+    def __call__(self, tree: Any) -> bool:  # noqa: ANN401 - plain YAML data
+        try:
+            msgspec.convert(tree, self.type_, dec_hook=self.hook)
+        except msgspec.ValidationError as error:
+            return str(error) == self.words
+        return False
+
+
+def _found(tree: Any, pattern: Pattern, same: Callable[[Any], bool]) -> Steps:  # noqa: ANN401
+    """The steps to the bad part, with the keys that msgspec does not tell."""
+    steps: Steps = ()
+    for told in pattern:
+        step = _bad_key(tree, steps, same) if told is None else told
+        if step is None:
+            return steps
+        if told is None:
+            tree = _put(tree, steps, {step: reduce(getitem, steps, tree)[step]})
+        steps = (*steps, step)
+    return steps
+
+
+def _bad_key(tree: Any, steps: Steps, same: Callable[[Any], bool]) -> str | None:  # noqa: ANN401
+    """The last of the fewest first keys that fail: msgspec looks at them in their order."""
+    mapping = reduce(getitem, steps, tree)
+
+    def fails(count: int) -> bool:
+        return same(_put(tree, steps, dict(items[:count])))
+
+    items = list(mapping.items()) if isinstance(mapping, Mapping) else []
+    if not items or fails(0):
+        return None
+    last = bisect_left(range(1, len(items)), x=True, key=fails)
+    return str(items[last][0])
+
+
+def _put(tree: Any, steps: Steps, value: Any) -> Any:  # noqa: ANN401 - plain YAML data
+    if not steps:
+        return value
+    return _replaced(tree, steps[0], _put(tree[steps[0]], steps[1:], value))
 
 
 class _Rest:
@@ -109,21 +167,32 @@ _MISSING = re.compile(r"missing required field `(?P<name>[^`]*)`")
 
 
 def split_error(error: msgspec.ValidationError) -> tuple[Steps, str]:
-    """The steps to the bad part and the message in plain words, of a msgspec error."""
+    """The steps to the bad part and the message in plain words, of a msgspec error.
+
+    Keys of mappings are left out of the steps: the error does not tell them.
+    """
+    pattern, text = _split(error)
+    return tuple(step for step in pattern if step is not None), text
+
+
+def _split(error: msgspec.ValidationError) -> tuple[Pattern, str]:
     text = str(error)
     found = _PATH.search(text)
-    where: list[Step] = []
+    where: list[Step | None] = []
     if found:
         text = text[: found.start()]
-        for step in _STEP.finditer(found["path"]):
-            if step["index"] is not None:
-                where.append(int(step["index"]))
-            elif step["name"] is not None:
-                where.append(step["name"])
+        where += [_step(step) for step in _STEP.finditer(found["path"])]
+        if found["path"].startswith("key` in "):
+            text = text.replace("Invalid enum value", "unknown key")
+            where.append(None)
     unknown = _FIELD.search(text)
     if unknown:
         where.append(unknown["name"])
     return tuple(where), text
+
+
+def _step(told: re.Match[str]) -> Step | None:
+    return told["name"] if told["index"] is None else int(told["index"])
 
 
 _WORDS = {
@@ -147,6 +216,8 @@ def _worded(type_: type[Any], steps: Steps, message: str) -> str:
     name = str(steps[-1]) if steps else ""
     if _FIELD.search(message):
         return f"unknown key {name!r}{allowed.keys(type_, steps[:-1], name)}"
+    if message.startswith("unknown key"):
+        return message + allowed.key_choices(type_, steps[:-1])
     missing = _MISSING.search(message)
     if missing:
         return f"the key {missing['name']!r} is missing"
