@@ -30,7 +30,8 @@ from otel_ofu.sources.recording.format import (
 )
 
 MAX_LINE_BYTES = 16 * 2**20
-_GZIP = b"\x1f\x8b"
+GZIP = b"\x1f\x8b"
+NO_RECORDING = "no recording of otel-ofu: the first line is no whole header"
 
 Tick = Sequence[Reading]
 
@@ -89,7 +90,7 @@ class RecordingReader:
     def _header(self) -> Header:
         line = next(self._lines(), None)
         if not isinstance(line, Header):
-            raise self._error("no recording of otel-ofu: the first line is no whole header")
+            raise self._error(NO_RECORDING)
         if line.otel_ofu_recording != VERSION:
             raise self._error(
                 f"recording format {line.otel_ofu_recording}; this program reads {VERSION}"
@@ -104,6 +105,8 @@ class RecordingReader:
             try:
                 yield decode(text)
             except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                if self._number == 1:
+                    raise self._error(_no_recording(text)) from error
                 if text.endswith(b"\n"):
                     raise self._error(str(error)) from error
                 self.notes.append(f"{self._path}:{self._number}: cut off; this line is left out")
@@ -163,10 +166,18 @@ class _Known(dict[str, bool]):
         return self[key]
 
 
+def _no_recording(first: bytes) -> str:
+    """A row of names is no JSON object, but has commas."""
+    text = first.decode(errors="replace").strip().replace("\t", " ")
+    # What cannot be decoded has become U+FFFD, which is printable.
+    row = "," in text and text[0] != "{" and text.isprintable() and "\ufffd" not in text
+    return f"{NO_RECORDING}; a CSV needs a column map (--columns)" if row else NO_RECORDING
+
+
 def _open(path: Path) -> BinaryIO:
     try:
         file = path.open("rb")
-        if file.peek(2)[:2] != _GZIP:
+        if file.peek(2)[:2] != GZIP:
             return file
         file.close()
         return cast(BinaryIO, gzip.open(path, "rb"))

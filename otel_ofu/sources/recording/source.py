@@ -36,7 +36,7 @@ def open_recording(path: str | Path, columns: ColumnMap | None = None) -> Record
     if columns is not None:
         return TableReader(path, columns)
     if Path(path).suffix == ".csv":
-        raise ConfigError([Problem(str(path), 0, 0, "a CSV needs a column map to be read")])
+        raise ConfigError([Problem(str(path), 0, 0, "a CSV needs a column map (--columns)")])
     return RecordingReader(path)
 
 

@@ -7,8 +7,11 @@ the readings of the rows that stand together and have one time.
 from __future__ import annotations
 
 import csv
+import gzip
 import math
+import zlib
 from collections.abc import Iterator
+from io import TextIOWrapper
 from itertools import groupby
 from pathlib import Path
 from typing import TextIO
@@ -19,9 +22,11 @@ from otel_ofu.catalog.registry import load_registry
 from otel_ofu.errors import ConfigError, Problem
 from otel_ofu.model import Device, Gap, Reading, Window
 from otel_ofu.sources.recording.columns import UNITS, Column, ColumnMap
-from otel_ofu.sources.recording.reader import Tick
+from otel_ofu.sources.recording.reader import GZIP, Tick
 
 Row = dict[str, str]
+
+_HEADER = b'{"line":"header"'
 
 
 class TableReader:
@@ -147,8 +152,30 @@ class TableReader:
 
 def _open(path: Path) -> TextIO:
     try:
-        return path.open(encoding="utf-8-sig", newline="")
+        file = path.open("rb")
+        # Not opened a second time: a pipe gives its bytes once.
+        why = _no_table(path, file.peek(len(_HEADER)))
     except OSError as error:
         raise ConfigError(
             [Problem(str(path), 0, 0, f"cannot be read: {error.strerror}")]
         ) from error
+    if why:
+        file.close()
+        raise ConfigError([Problem(str(path), 0, 0, why)])
+    return TextIOWrapper(file, encoding="utf-8-sig", newline="")
+
+
+def _no_table(path: Path, start: bytes) -> str:
+    """Why a file is no CSV, as far as its first bytes tell; empty if it may be one."""
+    if start.startswith(_HEADER):
+        return "this is a recording, not a CSV: leave out --columns"
+    if not start.startswith(GZIP):
+        return ""
+    try:
+        with gzip.open(path, "rb") as packed:
+            start = packed.read(len(_HEADER))
+    except (OSError, EOFError, zlib.error):
+        start = b""
+    if start == _HEADER:
+        return "this is a recording (gzip), not a CSV: leave out --columns"
+    return "this is gzip, not a CSV: unpack it first"

@@ -36,9 +36,12 @@ class RecordingWriter:
     def __init__(
         self, path: str | Path, header: Header | None = None, *, overwrite: bool = False
     ) -> None:
+        if not str(path):
+            raise RecordingError("the name of the recording is empty; allowed: a file to write")
         self._path = Path(path)
         self._numbers: dict[Device, int] = {}
         self._failed = False
+        self._begun = False
         self.lost_ticks = 0
         self._file = _open(self._path, overwrite=overwrite)
         try:
@@ -82,8 +85,11 @@ class RecordingWriter:
             self._failed = True
             self.lost_ticks += 1
             raise self._error(error) from error
+        self._begun = True
 
     def _error(self, error: OSError) -> RecordingError:
+        if not self._begun:
+            return _cannot(self._path, error)
         return RecordingError(
             f"{self._path}: recording stopped: {error.strerror}; what is there stays readable"
         )
@@ -97,7 +103,11 @@ def _open(path: Path, *, overwrite: bool) -> BinaryIO:
         return path.open(mode)
     except FileExistsError as error:
         raise RecordingError(
-            f"{path}: exists already; name another file, or allow replacing it"
+            f"{path}: exists already; name another file, or replace it with --force"
         ) from error
     except OSError as error:
-        raise RecordingError(f"{path}: cannot be written: {error.strerror}") from error
+        raise _cannot(path, error) from error
+
+
+def _cannot(path: Path, error: OSError) -> RecordingError:
+    return RecordingError(f"{path}: cannot be written: {error.strerror}")

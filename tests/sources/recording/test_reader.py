@@ -106,7 +106,12 @@ def test_compressed_and_cut_off_at_any_byte_the_ticks_before_are_read(folder: Pa
     ("text", "message"),
     [
         ("", ":1:1: no recording of otel-ofu"),
-        ("timestamp,power\n1,2\n", ":1:1: JSON is malformed"),
+        ("timestamp,power\n1,2\n", r"no recording of.*; a CSV needs a column map \(--columns\)$"),
+        ("hello", ":1:1: no recording of otel-ofu: the first line is no whole header$"),
+        ("hello\n", ":1:1: no recording of otel-ofu: the first line is no whole header$"),
+        ("\x00,\x01\n", ":1:1: no recording of otel-ofu: the first line is no whole header$"),
+        ("{},5\n", ":1:1: no recording of otel-ofu: the first line is no whole header$"),
+        ("\n", ":1:1: no recording of otel-ofu: the first line is no whole header$"),
         (DEVICE, ":1:1: no recording of otel-ofu"),
         ('{"line":"header","otel_ofu_recording":2}\n', ":1:1: recording format 2; .*reads 1"),
         (HEADER + "{}\n", ":2:1: .*missing required field `line`"),
@@ -224,3 +229,10 @@ def test_the_file_is_read_as_it_is_needed(tmp_path: Path) -> None:
     assert [next(ticks), next(ticks)] == [tick(100), tick(110)]
     with pytest.raises(ConfigError, match=r"r\.jsonl:10:1: JSON is malformed"):
         next(ticks)
+
+
+def test_bytes_from_anywhere_are_no_recording(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_bytes(b"\xff,\xfe\x80\n")
+    with pytest.raises(ConfigError, match=r"r\.jsonl:1:1: no recording of otel-ofu.*header$"):
+        RecordingReader(path)

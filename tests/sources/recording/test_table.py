@@ -1,3 +1,5 @@
+import gzip
+import os
 from pathlib import Path
 from statistics import fmean
 
@@ -6,7 +8,7 @@ import pytest
 from otel_ofu.errors import ConfigError
 from otel_ofu.model import Device, Gap, GapReason, Reading, Window
 from otel_ofu.resources import shipped
-from otel_ofu.sources.recording import ColumnMap, TableReader, read_column_map
+from otel_ofu.sources.recording import ColumnMap, RecordingWriter, TableReader, read_column_map
 
 MAP = """\
 time: {column: t_ns, unit: ns}
@@ -182,3 +184,45 @@ def test_shipped_maps_are_valid(path: Path) -> None:
 
 def test_there_are_shipped_maps() -> None:
     assert (shipped("config") / "columns" / "rezolus-vllm.yaml").is_file()
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("r.jsonl", "this is a recording, not"), ("r.jsonl.gz", r"this is a recording \(gzip\), not")],
+)
+def test_a_recording_read_by_a_map_is_named(tmp_path: Path, name: str, words: str) -> None:
+    path = tmp_path / name
+    RecordingWriter(path).close()
+    with pytest.raises(ConfigError, match=rf"{name}: {words} a CSV: leave out --columns"):
+        TableReader(path, column_map(tmp_path))
+
+
+@pytest.mark.parametrize("packed", [gzip.compress(CSV.encode()), b"\x1f\x8bdamaged", b"\x1f\x8b"])
+def test_other_gzip_is_to_be_unpacked_first(tmp_path: Path, packed: bytes) -> None:
+    path = tmp_path / "t.csv.gz"
+    path.write_bytes(packed)
+    with pytest.raises(ConfigError, match="this is gzip, not a CSV: unpack it first"):
+        TableReader(path, column_map(tmp_path))
+
+
+def test_each_mistake_in_the_columns_is_told_once_at_its_line(tmp_path: Path) -> None:
+    wrong = MAP.replace("scale: 0.01}", "scal: 1}").replace("key: sm_clock", "key: 5")
+    wrong = wrong.replace("uuid: GPU-1", "colour: red")
+    with pytest.raises(ConfigError) as caught:
+        column_map(tmp_path, wrong)
+    found = [(p.line, p.message.partition(";")[0]) for p in caught.value.problems]
+    assert found == [
+        (4, "unknown key 'colour'"),
+        (6, "unknown key 'scal'"),
+        (7, "expected text, got a whole number"),
+    ]
+
+
+def test_a_table_may_come_through_a_pipe(tmp_path: Path) -> None:
+    source, sink = os.pipe()
+    os.write(sink, CSV.encode())
+    os.close(sink)
+    try:
+        assert len(list(TableReader(f"/dev/fd/{source}", column_map(tmp_path)).ticks())) == 3
+    finally:
+        os.close(source)

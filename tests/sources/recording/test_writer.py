@@ -86,7 +86,9 @@ def test_a_tick_without_readings_leaves_no_trace(tmp_path: Path) -> None:
 def test_a_file_that_exists_is_kept_unless_replacing_is_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     path.write_text("precious")
-    with pytest.raises(RecordingError, match="exists already"):
+    with pytest.raises(
+        RecordingError, match="exists already; name another file, or replace it with --force"
+    ):
         RecordingWriter(path)
     assert path.read_text() == "precious"
     RecordingWriter(path, overwrite=True).close()
@@ -99,7 +101,7 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_told_at_the_start() -> None:
-    with pytest.raises(RecordingError, match="/dev/full: recording stopped: No space left"):
+    with pytest.raises(RecordingError, match="/dev/full: cannot be written: No space left"):
         RecordingWriter("/dev/full", overwrite=True)
 
 
@@ -123,3 +125,8 @@ def test_closing_twice_is_allowed(tmp_path: Path) -> None:
     writer = RecordingWriter(tmp_path / "r.jsonl")
     writer.close()
     writer.close()
+
+
+def test_a_file_without_a_name_is_refused() -> None:
+    with pytest.raises(RecordingError, match="the name of the recording is empty"):
+        RecordingWriter("")
