@@ -22,7 +22,8 @@ from otel_ofu.route.notification import Notification
 from otel_ofu.route.secrets import Secret, SecretError, redacted, secrets_of_url
 from otel_ofu.route.settings import AppriseConfig
 
-INSTALL = "Apprise is not installed: pip install 'otel-ofu[notify]'"
+_MISSING = "not installed: pip install 'otel-ofu[notify]'"
+INSTALL = f"Apprise is {_MISSING}"
 _TYPES = {"info": "info", "warning": "warning", "error": "failure", "critical": "failure"}
 
 
@@ -52,7 +53,7 @@ def installed() -> bool:
 def url_problem(url: str) -> str:
     """Why Apprise can make nothing of a URL; empty if it can. The URL is not in the answer."""
     if not installed():
-        return INSTALL
+        return f"a URL for Apprise, which is {_MISSING}"
     return "" if _service(url) is not None else "no URL that Apprise knows"
 
 

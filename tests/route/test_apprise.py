@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -15,7 +16,9 @@ from otel_ofu.outbox.outcome import Delivered, Outcome, Unavailable
 from otel_ofu.route.alert import ended, opened
 from otel_ofu.route.apprise import url_problem
 from otel_ofu.route.http import NOTIFICATION
+from otel_ofu.route.mistakes import secret_mistakes
 from otel_ofu.route.notification import Notification
+from otel_ofu.route.secrets import Secret
 from otel_ofu.route.targets import targets_of, transports
 from tests.export.servers import Reply, http_server
 from tests.route.said import NOW_S, everything_logged, said, settings
@@ -104,3 +107,15 @@ def test_a_url_that_apprise_does_not_know_is_a_problem_and_not_told(url: str) ->
 
 def test_a_url_that_is_not_there_is_told_by_its_place(tmp_path: Path) -> None:
     assert send("") == Unavailable("environment variable URL is empty")
+
+
+def test_where_apprise_is_missing_the_mistake_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "apprise", None)
+    file = tmp_path / "sl"
+    file.write_text("slack://a/b/c")
+    ((_, why),) = secret_mistakes(Secret(str(file), "", {}), "url", url_problem)
+    assert why == (
+        f"{file} holds a URL for Apprise, which is not installed: pip install 'otel-ofu[notify]'"
+    )
