@@ -46,6 +46,11 @@ class Fleet:
         for table in self.tables.values():
             table.settle()
 
+    @property
+    def has_new(self) -> bool:
+        """Whether there are entities that no list on disk has."""
+        return any(table.has_new for table in self.tables.values())
+
     def end(self, kind: EntityKind, entity_id: str) -> bool:
         """Ends an entity; False if there is no such entity."""
         slot = self.tables[kind].end(entity_id)

@@ -31,6 +31,8 @@ from otel_ofu.store.slots import Slots
 from otel_ofu.store.steps import Steps
 
 SAVE_EVERY_S = 60.0
+# New entities are listed sooner, for those who read a copy of the files of a young agent.
+SAVE_NEW_EVERY_S = 5.0
 # A list that does not change grows old all the same: it holds when each entity was last seen.
 SAVE_WHOLE_EVERY_S = 3600.0
 FUTURE_S = 60.0
@@ -66,7 +68,7 @@ class Store:
         self._counts: Counter[str] = Counter()
         self._folder = StateFolder(state_dir)
         self._fleet = Fleet(dict.fromkeys(KINDS, self._shapes.empty()), self._folder.path)
-        self._kept_s = self._saved_whole_s = self._clock.now_s()
+        self._kept_s = self._saved_s = self._saved_whole_s = self._clock.now_s()
         self.retain(self._retention)
 
     def write(self, observations: Sequence[Observation]) -> None:
@@ -117,8 +119,8 @@ class Store:
     def save(self, *, whole: bool = True) -> None:
         """Writes the lists of entities that changed, or all, to `state_dir`. Raises OSError."""
         with self._lock:
-            self._kept_s = self._clock.now_s()
-            self._saved_whole_s = self._kept_s if whole else self._saved_whole_s
+            self._saved_s = self._clock.now_s()
+            self._saved_whole_s = self._saved_s if whole else self._saved_whole_s
             for table in self._fleet.tables.values():
                 table.save(whole=whole)
 
@@ -242,10 +244,15 @@ class Store:
 
     def _keep_house(self) -> None:
         now_s = self._clock.now_s()
-        if now_s - self._kept_s < SAVE_EVERY_S:
-            return
-        self._fleet.forget(now_s - self._retention.forget_s)
+        if now_s - self._kept_s >= SAVE_EVERY_S:
+            self._kept_s = now_s
+            self._fleet.forget(now_s - self._retention.forget_s)
+            self._try_to_save(whole=now_s - self._saved_whole_s >= SAVE_WHOLE_EVERY_S)
+        elif now_s - self._saved_s >= SAVE_NEW_EVERY_S and self._fleet.has_new:
+            self._try_to_save(whole=False)
+
+    def _try_to_save(self, *, whole: bool) -> None:
         try:
-            self.save(whole=now_s - self._saved_whole_s >= SAVE_WHOLE_EVERY_S)
+            self.save(whole=whole)
         except OSError:
             self._counts["not_saved"] += 1

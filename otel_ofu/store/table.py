@@ -24,7 +24,10 @@ log = logging.getLogger(__name__)
 
 
 class Table:
-    """Slots and history of one kind; `implied` are entities known only through their GPUs."""
+    """Slots and history of one kind; `implied` are entities known only through their GPUs.
+
+    `has_new`: columns were given since the list was saved.
+    """
 
     def __init__(self, kind: EntityKind, layout: Layout, folder: Path | None) -> None:
         self.kind = kind
@@ -34,6 +37,7 @@ class Table:
         self._folder = folder
         self._fresh: list[int] = []
         self._changed = False
+        self.has_new = False
         self.history = History(self._open(layout), self._path("ring"))
         self._restore()
 
@@ -81,7 +85,7 @@ class Table:
         path = self._path("entities")
         if path is not None and (whole or self._changed):
             save_entities(path, self.slots, frozenset(self.implied))
-        self._changed = False
+        self._changed = self.has_new = False
 
     def _give(self, entity: Entity, first_seen_s: float) -> int:
         used = len(self.slots)
@@ -90,7 +94,7 @@ class Table:
             self.history.grow(slot + 1, used)
         self.history.owners[slot] = owner_mark(entity.id)
         self._fresh.append(slot)
-        self._changed = True
+        self._changed = self.has_new = True
         return slot
 
     def _path(self, suffix: str) -> Path | None:

@@ -10,6 +10,7 @@ import pytest
 
 from otel_ofu.model import Entity
 from otel_ofu.store import Retention, StateInUse, StateUnusable
+from otel_ofu.store.entities import load_entities
 from tests.store.fleets import NAN, START_S, Bench, gpu, seen
 
 HOURS = Retention(depth_s=300, minutes={("gpu", "ofu"): 7200.0})
@@ -63,9 +64,9 @@ def test_a_kill_loses_nothing_but_entities_that_were_not_listed_yet(tmp_path: Pa
         "import os, signal, sys; from pathlib import Path;"
         "from tests.store.test_restart import filled; from tests.store.fleets import gpu, seen;"
         "bench = filled(Path(sys.argv[1]));"
-        "bench.store.save();"
-        "bench.write(seen(gpu('c', 'j2'), 210, {'ofu': 0.7}));"
         "bench.write(seen(gpu('a', 'j1'), 210, {'ofu': 1}));"
+        "bench.store.save();"
+        "bench.write(seen(gpu('c', 'j2'), 212, {'ofu': 0.7}));"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
     done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False)
@@ -77,6 +78,32 @@ def test_a_kill_loses_nothing_but_entities_that_were_not_listed_yet(tmp_path: Pa
     after.write(seen(gpu("d", "j2"), 220, {"ofu": 0.3}))
     np.testing.assert_equal(after.rows("ofu", 20, 220, column=2), [NAN, 0.3])
     after.store.close()
+
+
+def test_new_entities_are_listed_within_a_few_seconds(tmp_path: Path) -> None:
+    bench = Bench(HOURS, tmp_path)
+    listed = tmp_path / "store" / "gpu.entities"
+    bench.write(seen(gpu("a", "j1"), 2, {"ofu": 0.5}, length_s=1))
+    assert not listed.exists()
+    bench.write(seen(gpu("a", "j1"), 7, {"ofu": 0.5}, length_s=1))
+    assert [row.id for row in load_entities(listed)] == ["a"]
+    first = listed.stat().st_ino
+    for at_s in range(12, 52, 10):
+        bench.write(seen(gpu("a", "j1"), at_s, {"ofu": 0.5}))
+    assert listed.stat().st_ino == first
+    bench.write(seen(gpu("b", "j1"), 54, {"ofu": 0.5}))
+    assert [row.id for row in load_entities(listed)] == ["a", "b"]
+    bench.store.close()
+
+
+def test_entities_that_come_all_the_time_do_not_keep_others_from_being_forgotten(
+    tmp_path: Path,
+) -> None:
+    bench = Bench(Retention(depth_s=300, forget_s=30), tmp_path)
+    for at_s in range(10, 100, 10):
+        bench.write(seen(gpu(f"g{at_s}"), at_s, {"ofu": 0.5}))
+    assert "g10" not in [e.id for e in bench.store.entities("gpu")]
+    bench.store.close()
 
 
 def test_a_list_that_is_older_than_the_history_gives_nobody_anothers(tmp_path: Path) -> None:
