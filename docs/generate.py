@@ -11,11 +11,14 @@ from pathlib import Path
 
 from otel_ofu.catalog.registry import AttributeDef, Metric, Registry, load_registry
 from otel_ofu.catalog.vendors import load_vendors
+from otel_ofu.engine.diagnose import load_causes
+from otel_ofu.engine.diagnose.page import cause_table
 from otel_ofu.evidence import load_flags
 from otel_ofu.evidence.flags.rows import Flag
 from otel_ofu.resources import shipped
 
 ROOT = Path(__file__).resolve().parent.parent
+BEGIN, END = "<!-- causes: begin -->\n", "<!-- causes: end -->"
 KINDS = {
     "gauge": "gauge",
     "counter": "monotonic sum, cumulative",
@@ -39,6 +42,7 @@ def pages() -> dict[Path, str]:
         ROOT / "docs" / "config.md": _page(_config()),
         ROOT / "docs" / "exporters.md": _page(_exporters()),
         ROOT / "docs" / "flags.md": _page(_flags()),
+        ROOT / "docs" / "causes.md": _causes(ROOT / "docs" / "causes.md", registry),
     }
 
 
@@ -153,6 +157,16 @@ def _flag(flag: Flag) -> Iterator[str]:
         if text:
             yield f"*{title}*: {text}"
     yield ", ".join(f"[{n}]({source})" for n, source in enumerate(flag.sources, 1))
+
+
+def _causes(page: Path, registry: Registry) -> str:
+    """The page as it is, with the table of causes made anew."""
+    head, begin, rest = page.read_text("utf-8").partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{page}: it has no {BEGIN.strip()} and {END} around the table")
+    book = load_causes(shipped("rules") / "causes.yaml", registry)
+    return "".join((head, begin, *(f"{line}\n" for line in cause_table(book)), end, tail))
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from otel_ofu.engine.annotations import FILTERS, duration_words
@@ -19,8 +19,8 @@ _SHOWN_FACTS: Mapping[str, tuple[str, str]] = {
     "clock_factor": ("clock", "percent"),
     "mfu": ("MFU", "percent"),
     "step_s": ("step", "duration"),
-    "gpus": ("GPUs", "humanize"),
-    "gpu_hours_lost": ("GPU-hours lost so far", "humanize"),
+    "gpus": ("GPUs", "count"),
+    "gpu_hours_lost": ("GPU-hours lost so far", "count"),
 }
 
 
@@ -40,7 +40,7 @@ def explain_finding(diagnosis: Diagnosis, *, width: int = WIDTH) -> str:
     for place, cause in enumerate(diagnosis.causes, 1):
         lines += ["", *_cause(place, cause, width, None)]
         lines += _part("remark", [cause.remark] if cause.remark else [], width)
-        lines += _part("next", cause.next_steps, width)
+        lines += _steps(cause.next_steps, width)
         lines += _part("see", [cause.link] if cause.link else [], width)
     lines += _closing(diagnosis, width, steps=False)
     return "\n".join(lines)
@@ -65,7 +65,15 @@ def _head(diagnosis: Diagnosis, width: int) -> Iterator[str]:
 def _numbers(facts: Mapping[str, float]) -> Iterator[str]:
     for name, (words, shown) in _SHOWN_FACTS.items():
         if name in facts:
-            yield f"{words} {FILTERS[shown](facts[name])}"
+            show = _count if shown == "count" else FILTERS[shown]
+            yield f"{words} {show(facts[name])}"
+
+
+def _count(value: float) -> str:
+    """Two or three digits, and whole numbers whole."""
+    if abs(value) < 1:
+        return f"{value:.2g}"
+    return f"{value:.0f}" if abs(value) >= 100 or value.is_integer() else f"{value:.3g}"  # noqa: PLR2004 - three digits
 
 
 def _cause(place: int, cause: RankedCause, width: int, most: int | None) -> Iterator[str]:
@@ -85,9 +93,9 @@ def _closing(diagnosis: Diagnosis, width: int, *, steps: bool = True) -> Iterato
     if not diagnosis.causes and diagnosis.entity is not None:
         yield "  no known cause fits"
         if advice := diagnosis.annotations.get("profile_next"):
-            yield from _wrapped(f"next: {advice}", width, "  ", "        ")
+            yield from _steps(advice.splitlines(), width)
     elif steps and diagnosis.causes:
-        yield from _part("next", diagnosis.causes[0].next_steps, width)
+        yield from _steps(diagnosis.causes[0].next_steps, width)
     if note := diagnosis.annotations.get("legitimate"):
         yield f"  {note}"
 
@@ -97,7 +105,26 @@ def _part(name: str, lines: object, width: int) -> Iterator[str]:
         yield from _wrapped(f"{name}: {line}", width, "  ", "        ")
 
 
+def _steps(steps: Sequence[str], width: int) -> Iterator[str]:
+    """Next steps; where one does not fit, the command after its colon has a line of its own.
+
+    A command is never broken, so that it can be copied.
+    """
+    for step in steps:
+        head, colon, command = step.partition(": ")
+        if colon and len(f"  next: {step}") > width:
+            yield from _part("next", [f"{head}:"], width)
+            yield f"        {command}"
+        else:
+            yield from _part("next", [step], width)
+
+
 def _wrapped(text: str, width: int, first: str, rest: str) -> list[str]:
     return textwrap.wrap(
-        text, max(40, width), initial_indent=first, subsequent_indent=rest, break_long_words=False
+        text,
+        max(40, width),
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_long_words=False,
+        break_on_hyphens=False,
     )

@@ -11,6 +11,8 @@ from otel_ofu.engine.rulefile.rule import Place
 from otel_ofu.engine.syntax import Expression, Flag, walk
 
 NOWHERE = Place()
+FLAGS = "{flags}"
+"""What stands in a next step for the flags that are set."""
 
 Speaks = Literal["for", "against"]
 Spread = Literal["all", "some"]

@@ -25,8 +25,9 @@ from otel_ofu.store import Store
 
 NO_KNOWN_CAUSE = "no known cause fits"
 PROFILE_NEXT = (
-    "profile one rank for 30 s: nsys profile -t cuda,nvtx,osrt -d 30 -o ofu <command>, then look at"
-    " gaps between kernels and at the longest of them; py-spy dump --pid <pid> for what Python does"
+    "look at gaps between kernels and at the longest of them, over 30 s of one rank:"
+    " nsys profile -t cuda,nvtx,osrt -d 30 -o ofu <command>\n"
+    "see what Python does: py-spy dump --pid <pid>"
 )
 MAX_REMEMBERED = 100_000
 

@@ -7,8 +7,9 @@ told as opened is told exactly one end, when the last finding of the incident en
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 
 from otel_ofu.engine.change import Change
 from otel_ofu.model import Diagnosis
@@ -18,13 +19,19 @@ TAKEN_IN = "taken_in"
 
 Key = tuple[str, str]
 
+_JOINED: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "gpus": sum,
+    "gpu_hours_lost": sum,
+    "began_s": min,
+}
+
 
 @dataclass(slots=True)
 class _Incident:
-    """`told` is what speaks for it; `open` the fingerprints that belong to it."""
+    """`told` is what speaks for it; `open` the findings that belong to it, by fingerprint."""
 
     told: Diagnosis
-    open: set[str] = field(default_factory=set)
+    open: dict[str, Diagnosis] = field(default_factory=dict)
     rules: set[str] = field(default_factory=set)
 
 
@@ -53,10 +60,10 @@ class Incidents:
             return
         known = self._incidents.get(key)
         if known is None:
-            self._incidents[key] = _Incident(one, {one.fingerprint}, {one.rule})
+            self._incidents[key] = _Incident(one, {one.fingerprint: one}, {one.rule})
             yield one
         else:
-            known.open.add(one.fingerprint)
+            known.open[one.fingerprint] = one
             known.rules.add(one.rule)
             if _breadth(one) < _breadth(known.told):
                 yield replace(known.told, kind="resolved", at_s=one.at_s, reason=TAKEN_IN)
@@ -87,17 +94,20 @@ class Incidents:
             yield one
             return
         incident = self._incidents[key]
-        incident.open.discard(one.fingerprint)
+        incident.open.pop(one.fingerprint, None)
         if not incident.open:
             del self._incidents[key]
             yield replace(incident.told, kind="resolved", at_s=one.at_s, reason=one.reason)
 
     def _counted(self, one: Diagnosis) -> Diagnosis:
-        """`count` of an incident: how many findings it is made of."""
+        """`count` of an incident is how many findings it is made of, its numbers are of all."""
         key = self._key_of.get(one.fingerprint)
         if key is None or one.kind != "opened":
             return one
-        return replace(one, count=max(one.count, len(self._incidents[key].open)))
+        incident = self._incidents[key]
+        facts = facts_of_all(incident.open.values()) if _breadth(one) == 1 else one.facts
+        incident.told = replace(one, facts=facts)
+        return replace(incident.told, count=max(one.count, len(incident.open)))
 
 
 class Reporter:
@@ -121,6 +131,16 @@ class Reporter:
         for one in told:
             self._tell(one)
         return told
+
+
+def facts_of_all(findings: Iterable[Diagnosis]) -> dict[str, float]:
+    """Sums and means of the facts of GPUs, each GPU once; the earliest beginning."""
+    found: dict[str, list[float]] = {}
+    each = {d.entity.id: d.facts for d in findings if d.entity is not None}
+    for facts in each.values():
+        for name, value in facts.items():
+            found.setdefault(name, []).append(value)
+    return {name: _JOINED.get(name, fmean)(values) for name, values in found.items()}
 
 
 def _breadth(one: Diagnosis) -> int:

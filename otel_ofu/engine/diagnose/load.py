@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from otel_ofu.catalog.registry import Registry
-from otel_ofu.engine.diagnose.cause import Cause, CauseBook, Clue
+from otel_ofu.engine.diagnose.cause import FLAGS, Cause, CauseBook, Clue
 from otel_ofu.engine.diagnose.shape import CauseShape, CausesOutline, ClueShape
 from otel_ofu.engine.language import parse_condition
 from otel_ofu.engine.names import nearest
@@ -115,6 +115,10 @@ class _Reader:
             self._notes.add((*steps, "id"), message)
         if not any(clue.speaks == "for" for clue in shape.evidence):
             self._notes.add((*steps, "evidence"), "nothing speaks for this cause")
+        if not any(clue.flags or "flag(" in clue.when for clue in shape.evidence):
+            for n, step in enumerate(shape.next):
+                if FLAGS in step:
+                    self._notes.add((*steps, "next", n), f"{FLAGS}, but no evidence is a flag")
         if shape.link and not shape.link.startswith(("https://", "http://")):
             self._notes.add((*steps, "link"), "a link begins with https:// or http://")
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from otel_ofu.engine.diagnose.cause import FLAGS
 from otel_ofu.engine.diagnose.scoring import Indices, Scored, Scores
-from otel_ofu.engine.diagnose.wording import Wording
+from otel_ofu.engine.diagnose.wording import Wording, flags_set
 from otel_ofu.model import EntityKind, RankedCause
 
 TOP = 3
@@ -78,7 +79,7 @@ class Ranker:
             against=tuple(said.against),
             unchecked=tuple(said.unchecked),
             remark=_remark(cause.remark, cause.confounders),
-            next_steps=cause.next_steps,
+            next_steps=_steps(cause.next_steps, flags_set(said.evidence)),
             link=cause.link,
         )
 
@@ -138,6 +139,12 @@ def _fits(named: Sequence[_Candidate]) -> bool:
 
 def _where(share: tuple[int, int], gpu: str) -> str:
     return f"on {share[0]} of {share[1]} GPUs; the numbers are those of {gpu}"
+
+
+def _steps(steps: Sequence[str], flags: Sequence[str]) -> tuple[str, ...]:
+    """The steps with the flags that are set; a step about flags is none when none is known."""
+    named = " ".join(flags)
+    return tuple(s.replace(FLAGS, named) for s in steps if flags or FLAGS not in s)
 
 
 def _remark(remark: str, confounders: str) -> str:

@@ -18,6 +18,7 @@ from otel_ofu.engine.verdicts import HOLDS, UNKNOWN, Observed
 
 FLAG_ALONE = "flag present, counters do not agree"
 MAX_FLAGS_NAMED = 3
+_IS_SET = " is set"
 
 _FILTER_OF: Mapping[str, str] = {
     "1": "percent",
@@ -82,7 +83,7 @@ class Wording:
         """`metric = value (< threshold)`."""
         node = seen.node
         if isinstance(node, Flag):
-            return f"{node.name} is set" if seen.verdict == HOLDS else f"{node.name} is not set"
+            return f"{node.name}{_IS_SET}" if seen.verdict == HOLDS else f"{node.name} is not set"
         show = self._shower(node)
         plain = isinstance(node.right, Number)
         bound = show(seen.threshold) if plain else to_text(node.right)
@@ -109,6 +110,12 @@ class Wording:
                 metric = self._registry.metrics.get(node.metric.partition(":")[0])
                 return metric.unit if metric else ""
         return ""
+
+
+def flags_set(evidence: Sequence[str]) -> tuple[str, ...]:
+    """The flags that lines of evidence say are set, each once."""
+    names = (line.removesuffix(_IS_SET) for line in evidence if line.endswith(_IS_SET))
+    return tuple(dict.fromkeys(names))
 
 
 def _unchecked(clue: Row, row: int) -> Iterator[str]:

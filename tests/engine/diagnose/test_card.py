@@ -1,8 +1,10 @@
 """What people read."""
 
 import math
+from dataclasses import replace
 
 from otel_ofu.engine.diagnose import card, explain_finding
+from otel_ofu.model import RankedCause
 from tests.engine.diagnose.scene import START_S, STEP_S, Scene, cause, causes, flat
 
 FLAG = "flags: [TORCH_DISTRIBUTED_DEBUG], weight: 1"
@@ -68,3 +70,46 @@ def test_an_end_is_one_short_card() -> None:
     text = card(one.diagnose("gpu0", kind="resolved"))
     assert text.splitlines()[1] == "  over after 10m"
     assert len(text.splitlines()) == 2
+
+
+def test_numbers_have_two_or_three_digits() -> None:
+    told = replace(scene().diagnose("gpu0"), facts={"gpus": 1024.0, "gpu_hours_lost": 0.1934})
+    assert "GPUs 1024, GPU-hours lost so far 0.19\n" in card(told)
+    told = replace(told, facts={"gpus": 8.0, "gpu_hours_lost": 123.456})
+    assert "GPUs 8, GPU-hours lost so far 123\n" in card(told)
+
+
+def test_a_line_is_not_broken_within_a_word_with_a_hyphen() -> None:
+    told = scene().diagnose("gpu0")
+    for width in range(40, 100):
+        for text in (card(told, width=width), explain_finding(told, width=width)):
+            assert not any(line.endswith("-") for line in text.splitlines())
+
+
+def test_a_command_is_never_broken() -> None:
+    command = "sudo cat /proc/<pid>/environ | tr '\\0' '\\n' | grep -E 'DEBUG: 1|BLOCKING'"
+    step = f"See with what a process on the GPU was started: {command}"
+    named = RankedCause("x", "X", 0.9, next_steps=[step])
+    for write in (card, explain_finding):
+        lines = write(replace(scene().diagnose("gpu0"), causes=[named]), width=80).splitlines()
+        assert f"        {command}" in lines
+        assert "  next: See with what a process on the GPU was started:" in lines
+
+
+def test_the_commands_of_profiling_are_not_broken_either() -> None:
+    told = Scene(causes(cause("low", LOW)), {("gpu0", "tensor_active"): flat(0.6)})
+    text = card(told.diagnose("gpu0"), width=60)
+    assert "\n        nsys profile -t cuda,nvtx,osrt -d 30 -o ofu <command>\n" in text
+    assert "next: see what Python does: py-spy dump --pid <pid>" in text
+
+
+def test_a_next_step_names_the_flags_that_are_set_and_no_others() -> None:
+    flags = "flags: [TORCH_DISTRIBUTED_DEBUG, NCCL_DEBUG, CUDA_LAUNCH_BLOCKING], weight: 0.5"
+    book = causes(cause("switch", flags, LOW, next='["Start without it: unset {flags}", "Look"]'))
+    low = {("gpu0", "tensor_active"): flat(0.1)}
+    there = {"TORCH_DISTRIBUTED_DEBUG": 1, "NCCL_DEBUG": 0, "CUDA_LAUNCH_BLOCKING": 1}
+    seen = {("gpu0", f"flag:{name}"): flat(is_set) for name, is_set in there.items()}
+    told = Scene(book, low | seen)
+    steps = told.diagnose("gpu0").causes[0].next_steps
+    assert steps == ("Start without it: unset TORCH_DISTRIBUTED_DEBUG CUDA_LAUNCH_BLOCKING", "Look")
+    assert Scene(book, low).diagnose("gpu0").causes[0].next_steps == ("Look",)

@@ -39,6 +39,29 @@ def test_gpus_of_a_job_with_one_cause_are_one_message_with_their_number() -> Non
     assert words(found) == ["opened Low gpu0 8"]
 
 
+def test_the_numbers_of_a_message_are_those_of_all_of_its_gpus() -> None:
+    facts = [{"ofu": 0.1, "gpus": 1.0, "gpu_hours_lost": 0.2, "began_s": 60.0},
+             {"ofu": 0.3, "gpus": 1.0, "gpu_hours_lost": 0.1, "began_s": 30.0},
+             {"gpus": 1.0}]  # fmt: skip
+    each = [replace(told(f"gpu{n}"), facts=one) for n, one in enumerate(facts)]
+    again = replace(told("gpu0", rule="Other"), facts=facts[0])
+    incidents = Incidents()
+    (found,) = incidents.tell([*each, again])
+    assert found.count == 4
+    assert {name: round(value, 9) for name, value in found.facts.items()} == {
+        "ofu": 0.2, "gpus": 3.0, "gpu_hours_lost": 0.3, "began_s": 30.0
+    }  # fmt: skip
+    ends = [replace(one, kind="resolved") for one in (*each, again)]
+    (end,) = incidents.tell(ends)
+    assert end.facts == found.facts
+
+
+def test_the_numbers_of_a_job_are_its_own() -> None:
+    job = replace(told("job", rule="Fell"), facts={"ofu": 0.2, "gpus": 2.0})
+    (found,) = Incidents().tell([replace(told("gpu0"), facts={"ofu": 0.9, "gpus": 1.0}), job])
+    assert (found.count, found.facts) == (2, {"ofu": 0.2, "gpus": 2.0})
+
+
 def test_another_cause_is_another_message() -> None:
     found = Incidents().tell([told("gpu0"), told("gpu1", "thermal")])
     assert words(found) == ["opened Low gpu0 1", "opened Low gpu1 1"]

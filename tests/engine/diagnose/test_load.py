@@ -93,3 +93,11 @@ def test_every_shipped_cause_says_what_tells_it_apart_and_what_to_do() -> None:
         assert each.remark, each.id
         assert each.next_steps, each.id
         assert sum(clue.weight for clue in each.clues if clue.speaks == "for") >= 1, each.id
+
+
+def test_a_step_about_flags_needs_evidence_that_is_a_flag() -> None:
+    step = '["Look", "unset {flags}"]'
+    (told,) = mistakes(one(GOOD, next=step))
+    assert told.endswith("{flags}, but no evidence is a flag")
+    book(one('when: "ofu < 20% or flag(NCCL_DEBUG)", weight: 1', next=step))
+    book(one(GOOD, "flags: [NCCL_DEBUG], weight: 1", next=step))
