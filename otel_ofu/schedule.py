@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
+import queue
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -52,12 +53,11 @@ class Scheduler:
 
     def start(self) -> None:
         from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MAX_INSTANCES  # noqa: PLC0415
-        from apscheduler.executors.pool import ThreadPoolExecutor  # noqa: PLC0415
         from apscheduler.schedulers.background import BackgroundScheduler  # noqa: PLC0415
 
         logging.getLogger("apscheduler").setLevel(logging.CRITICAL)  # told by `outcome` instead
         self._scheduler = BackgroundScheduler(
-            timezone=UTC, executors={name: ThreadPoolExecutor(1) for name in self._ticks}
+            timezone=UTC, executors={name: _daemon(name) for name in self._ticks}
         )
         self._scheduler.add_listener(self._told, EVENT_JOB_ERROR | EVENT_JOB_MAX_INSTANCES)
         for name in self._ticks:
@@ -119,3 +119,33 @@ def _aligned(interval_s: float) -> Any:  # noqa: ANN401 - APScheduler has no typ
             return epoch + timedelta(seconds=next_aligned_s(after_s, interval_s))
 
     return Aligned()
+
+
+def _daemon(name: str) -> Any:  # noqa: ANN401 - APScheduler has no types
+    """An executor with one thread, which the interpreter does not wait for when it ends.
+
+    The pools of APScheduler are joined at exit: a tick that hangs (a dead file server) would keep
+    the process alive after it was told to end.
+    """
+    from apscheduler.executors.base import BaseExecutor, run_job  # noqa: PLC0415
+
+    class Daemon(BaseExecutor):  # type: ignore[misc]
+        def start(self, scheduler: Any, alias: str) -> None:  # noqa: ANN401
+            super().start(scheduler, alias)
+            self._rounds: queue.SimpleQueue[tuple[Any, list[datetime]] | None]
+            self._rounds = queue.SimpleQueue()
+            threading.Thread(target=self._work, name=f"tick-{name}", daemon=True).start()
+
+        def shutdown(self, wait: bool = True) -> None:  # noqa: ARG002, FBT001, FBT002 - its signature
+            self._rounds.put(None)
+
+        def _do_submit_job(self, job: Any, run_times: list[datetime]) -> None:  # noqa: ANN401
+            self._rounds.put((job, run_times))
+
+        def _work(self) -> None:
+            while (due := self._rounds.get()) is not None:
+                job, run_times = due
+                events = run_job(job, job._jobstore_alias, run_times, self._logger.name)  # noqa: SLF001
+                self._run_job_success(job.id, events)
+
+    return Daemon()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from datetime import UTC, datetime, timedelta
@@ -100,3 +102,30 @@ def test_rounds_go_on_when_the_clock_was_set_back() -> None:
     ran.clear()
     assert ran.wait(10)
     scheduler.stop()
+
+
+HANGING = """
+import threading, sys
+from otel_ofu.schedule import Scheduler
+begun = threading.Event()
+def hang(now_s):
+    begun.set()
+    threading.Event().wait(60)
+scheduler = Scheduler()
+scheduler.every("hangs", 0.1, hang)
+scheduler.start()
+assert begun.wait(10)
+scheduler.stop()
+print("stopped", flush=True)
+"""
+
+
+def test_a_tick_that_hangs_does_not_keep_the_process_after_stop() -> None:
+    command = [sys.executable, "-c", HANGING]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == "stopped\n"
+            assert process.wait(2) == 0
+        finally:
+            process.kill()
