@@ -129,7 +129,8 @@ def _play(config: Config, speed: float, limit_s: float | None, stopped: threadin
     interval_s = float(gpu.interval)
     start_s = math.floor(real.now_s() / interval_s) * interval_s
     source = _source(config, start_s)
-    title = f"otel-ofu demo: simulated node, scenario {gpu.demo.scenario}, {speed:g} x real time"
+    pace = f"{speed:g} x real time" if speed else "as fast as possible"
+    title = f"otel-ofu demo: simulated node, scenario {gpu.demo.scenario}, {pace}"
     screens = options.screen(config.exporters.console.mode, title)
     if not any(isinstance(each, Table) for each in screens):
         print(title, flush=True)
