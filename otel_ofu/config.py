@@ -9,19 +9,30 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+from msgspec import inspect
 
 from otel_ofu import route
 from otel_ofu.errors import ConfigError
 from otel_ofu.route import RouteSettings
-from otel_ofu.yamlfile import Steps, YamlFile, convert, parse_yaml, read_yaml
+from otel_ofu.yamlfile import Steps, YamlFile, convert, keys_only, parse_yaml, read_yaml
 
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _UNITS_BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 _UNITS_HZ = {"Hz": 1.0, "kHz": 1e3, "MHz": 1e6, "GHz": 1e9}
+_PLAIN_TYPES = (
+    inspect.BoolType,
+    inspect.IntType,
+    inspect.FloatType,
+    inspect.LiteralType,
+    inspect.NoneType,
+)
 _QUANTITY = re.compile(r"(\d{1,18}(?:\.\d{1,9})?) ?([A-Za-z]+|%)")
 
 
@@ -46,7 +57,8 @@ def parse_clock(text: str) -> float:
 def _quantity(text: object, units: dict[str, float], allowed: str) -> float:
     found = _QUANTITY.fullmatch(text) if isinstance(text, str) else None
     if not found or found[2] not in units:
-        raise ValueError(f"{text!r} is not {allowed}")
+        shown = "a block" if isinstance(text, dict | list) else repr(text)
+        raise ValueError(f"{shown} is not {allowed}")
     return float(found[1]) * units[found[2]]
 
 
@@ -317,12 +329,63 @@ def _hook(type_: type[Any], value: Any) -> Any:  # noqa: ANN401 - msgspec's sign
 
 def load_config(path: str | Path) -> Config:
     """The configuration in a file. Raises ConfigError with every mistake and its place."""
-    return _checked(read_yaml(path))
+    with _no_secret_shown():
+        return _checked(read_yaml(path))
 
 
 def config_from_text(text: str, path: str = "otel-ofu.yaml") -> Config:
     """The configuration in a text. Raises ConfigError with every mistake and its place."""
-    return _checked(parse_yaml(text, path))
+    with _no_secret_shown():
+        return _checked(parse_yaml(text, path))
+
+
+@contextmanager
+def _no_secret_shown() -> Iterator[None]:
+    """Mistakes are told without any text of the file that could be a token or a password."""
+    try:
+        yield
+    except ConfigError as error:
+        plain = _plain_keys()
+        raise ConfigError([keys_only(p, plain) for p in error.problems]) from None
+
+
+@cache
+def _plain_keys() -> frozenset[str]:
+    """The keys that take a number or one of a few words, wherever they stand."""
+    plain: set[str] = set()
+    other: set[str] = set()
+    for struct in _structs(inspect.type_info(Config), set()):
+        for field in struct.fields:
+            (plain if _is_plain(field.type) else other).add(field.encode_name)
+    return frozenset(plain - other)
+
+
+def _is_plain(type_: inspect.Type) -> bool:
+    if isinstance(type_, inspect.UnionType):
+        return all(_is_plain(part) for part in type_.types)
+    if isinstance(type_, inspect.CustomType):
+        return issubclass(type_.cls, int | float)
+    return isinstance(type_, _PLAIN_TYPES)
+
+
+def _structs(type_: inspect.Type, seen: set[type]) -> Iterator[inspect.StructType]:
+    if isinstance(type_, inspect.StructType):
+        if type_.cls in seen:
+            return
+        seen.add(type_.cls)
+        yield type_
+    for part in _parts(type_):
+        yield from _structs(part, seen)
+
+
+def _parts(type_: inspect.Type) -> Iterable[inspect.Type]:
+    if isinstance(type_, inspect.StructType):
+        return [field.type for field in type_.fields]
+    if isinstance(type_, inspect.UnionType):
+        return type_.types
+    if isinstance(type_, inspect.DictType):
+        return [type_.value_type]
+    return [type_.item_type] if isinstance(type_, inspect.ListType | inspect.VarTupleType) else []
 
 
 def _checked(file: YamlFile) -> Config:

@@ -21,7 +21,7 @@ class Problem:
     """One mistake in something a user wrote: `file:line:column: message`.
 
     `line` and `column` count from 1; 0 means that the place is not known. `source_line` is the
-    text of the line, for the caret.
+    text of the line as it may be shown, and `caret` the column in it where that differs.
     """
 
     path: str
@@ -29,6 +29,7 @@ class Problem:
     column: int
     message: str
     source_line: str = ""
+    caret: int = 0
 
     def __str__(self) -> str:
         place = f"{self.path}:{self.line}:{self.column}" if self.line else self.path
@@ -38,7 +39,8 @@ class Problem:
         """The message, the line and a caret under the column."""
         if not self.source_line or not self.column:
             return str(self)
-        pad = "".join("\t" if c == "\t" else " " for c in self.source_line[: self.column - 1])
+        column = self.caret or self.column
+        pad = "".join("\t" if c == "\t" else " " for c in self.source_line[: column - 1])
         return f"{self}\n  {self.source_line}\n  {pad}^"
 
 

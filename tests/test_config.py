@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from pathlib import Path
 
 import msgspec
@@ -133,6 +134,74 @@ def test_problems_are_shown_with_line_and_caret(tmp_path: Path) -> None:
     assert caught.value.with_carets() == (
         f"{path}:1:9: expected a mapping, got a whole number\n  outbox: 7\n          ^"
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "exporters: {otlp_http: {headers: {authorization: Bearer SECRET}}}",
+        "exporters: {otlp_http: {headers: [SECRET]}}",
+        "exporters:\n  otlp_http:\n    headers:\n      - Bearer SECRET\n",
+        "exporters:\n  otlp_http:\n    headers:\n      authorization: Bearer SECRET\n",
+        "exporters: {otlp_http: {headers: [{name: a, value: SECRET, kind: 1}]}}",
+        "exporters: {otlp_http: {headers_list: 'a=SECRET', timeout: 10}}",
+        "exporters: {otlp_http: {endpoint: 'ftp://u:SECRET@host'}}",
+        "route: {alertmanager: {servers: ['http://u:SECRET@host:9093']}}",
+        "route: {receivers: [{name: a, apprise_configs: [{url: 'tgram://SECRET/1'}]}]}",
+        "route: {receivers: [{name: a, apprise_configs: ['tgram://SECRET/1']}]}",
+        "exporters: {otlp_http: {pasword: SECRET}}",
+        "exporters: {otlp_http: {authorization:SECRET}}",
+        "outbox: 5  # SECRET",
+        "exporters: {otlp_http: {timeout: 10, token: 'a, timeout: SECRET'}}",
+        "exporters: {otlp_http: {timeout: {token: SECRET}}}",
+        "password: !SECRET x",
+        "password: *SECRET",
+        "password: &SECRET",
+        "password: !!int SECRET",
+        "password: @SECRET",
+        "password: `SECRET",
+        "password: a: SECRET",
+        "token: [SECRET",
+        "token: 'SECRET",
+        "token: {a, SECRET}",
+        "token: |\n  SECRET\n\tSECRET\n",
+        "a: 1\na: SECRET\n",
+    ],
+)
+def test_no_secret_of_a_file_is_shown_with_its_mistakes(text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config_from_text(text, "c.yaml")
+    assert "c.yaml:" in caught.value.with_carets()
+    assert "SECRET" not in caught.value.with_carets()
+    assert "SECRET" not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("receivers: {gpu: {source: dcmg}}", "receivers: {gpu: {source: dcmg}}"),
+        ("jobs: {node: SECRET, interval: 10}", "jobs: {node: ***, interval: 10}"),
+        ("resource: {team: 5, a: 'b c'} # d", "resource: {team: 5, a: ***} ***"),
+    ],
+)
+def test_a_line_is_shown_with_its_keys_and_the_values_that_cannot_be_secret(
+    text: str, line: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config_from_text(text)
+    assert {problem.source_line for problem in caught.value.problems} == {line}
+
+
+def test_the_caret_stands_under_its_part_of_a_line_with_something_hidden() -> None:
+    text = "exporters: {otlp_http: {endpoint: 'http://host', compression: lzw}}"
+    with pytest.raises(ConfigError) as caught:
+        config_from_text(text)
+    (problem,) = caught.value.problems
+    assert problem.column == text.index("lzw") + 1
+    assert problem.with_caret().splitlines()[1:] == [
+        "  exporters: {otlp_http: {endpoint: ***, compression: lzw}}",
+        " " * 54 + "^",
+    ]
 
 
 def test_all_providers_of_jobs_are_asked_unless_told_otherwise() -> None:

@@ -2,5 +2,15 @@
 
 from otel_ofu.yamlfile.convert import convert, split_error
 from otel_ofu.yamlfile.parse import Steps, YamlFile, parse_yaml, problem_at, read_yaml
+from otel_ofu.yamlfile.shown import keys_only
 
-__all__ = ["Steps", "YamlFile", "convert", "parse_yaml", "problem_at", "read_yaml", "split_error"]
+__all__ = [
+    "Steps",
+    "YamlFile",
+    "convert",
+    "keys_only",
+    "parse_yaml",
+    "problem_at",
+    "read_yaml",
+    "split_error",
+]

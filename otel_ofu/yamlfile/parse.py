@@ -1,13 +1,15 @@
 """YAML text -> plain data with the place of every part.
 
 Enters: text that a user wrote. Leaves: a `YamlFile`, or a `ConfigError` with every problem found.
-Only plain data is read (`SafeLoader`); duplicate keys, anchors, tags, tabs, non-UTF-8 and oversize
-files are refused.
+Only plain data is read (`SafeLoader`); duplicate keys, anchors, tags, tabs, non-UTF-8, oversize
+files and what is no regular file are refused.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,10 +18,13 @@ from typing import Any
 import yaml
 
 from otel_ofu.errors import ConfigError, Problem
+from otel_ofu.yamlfile.shown import without_user
 
-MAX_BYTES = 4 * 1024 * 1024
+MAX_BYTES = 1024 * 1024
+MAX_NODES = 100_000
 MAX_DEPTH = 32
 MAX_SHOWN = 200
+MAX_PROBLEMS = 100
 
 Step = str | int
 Steps = tuple[Step, ...]
@@ -48,6 +53,8 @@ class YamlFile:
 
 
 _KEY = "\0key"
+_NODES_A_CHARACTER = 4
+"""At most: `?` alone is a mapping, a key and a value."""
 _PLAIN = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 
 
@@ -55,24 +62,39 @@ def problem_at(path: str, text: str, line: int, column: int, message: str) -> Pr
     """A problem with the text of its line; `line` and `column` count from 1."""
     lines = text.splitlines()
     source = lines[line - 1] if 0 < line <= len(lines) else ""
-    return Problem(path, line, column, message, source if len(source) <= MAX_SHOWN else "")
+    shown = source if len(source) <= MAX_SHOWN else ""
+    return without_user(Problem(path, line, column, message, shown))
 
 
 def read_yaml(path: str | Path) -> YamlFile:
     """Reads and parses a file. Raises ConfigError with the reason in plain words."""
     name = str(path)
     try:
-        with Path(path).open("rb") as stream:
-            raw = stream.read(MAX_BYTES + 1)
+        raw = _read(path)
     except OSError as error:
         raise ConfigError([Problem(name, 0, 0, f"cannot be read: {error.strerror}")]) from error
     return parse_yaml(raw, name)
+
+
+def _read(path: str | Path) -> bytes:
+    # Looked at before as well: to open a FIFO waits for its writer, to open a device can do things.
+    _refuse_irregular(path, Path(path).stat())
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as stream:  # noqa: PTH123 - a descriptor
+        _refuse_irregular(path, os.fstat(descriptor))
+        return stream.read(MAX_BYTES + 1)
+
+
+def _refuse_irregular(path: str | Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise ConfigError([Problem(str(path), 0, 0, "not a regular file")])
 
 
 def parse_yaml(raw: bytes | str, path: str) -> YamlFile:
     """Parses YAML text. Raises ConfigError for anything that is not one plain document."""
     text = _decode(raw, path)
     try:
+        _count_nodes(path, text)
         node = yaml.compose(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         raise ConfigError([_syntax_problem(path, text, error)]) from error
@@ -110,6 +132,21 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
 )
+
+
+def _count_nodes(path: str, text: str) -> None:
+    """Refuses many tiny nodes before any is kept: each costs far more memory than its text."""
+    if len(text) <= MAX_NODES // _NODES_A_CHARACTER:
+        return
+    nodes = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        if not isinstance(event, yaml.NodeEvent):
+            continue
+        nodes += 1
+        if nodes > MAX_NODES:
+            line, column = _start(event)
+            message = f"more than {MAX_NODES:,} keys and values, the most allowed"
+            raise ConfigError([problem_at(path, text, line, column, message)])
 
 
 def _syntax_problem(path: str, text: str, error: yaml.MarkedYAMLError) -> Problem:
@@ -190,15 +227,18 @@ class _Walk:
         try:
             return self._constructor.construct_object(node)
         except (ValueError, yaml.YAMLError):
-            return self._refuse(node, f"{node.value!r} is not a valid value")
+            return self._refuse(node, "not a valid value")
 
     def _refuse_tag(self, node: yaml.Node) -> None:
-        self._refuse(node, f"the tag {node.tag} is not used here")
+        self._refuse(node, "the tag is not used here: text that begins with ! needs quotes")
 
     def _refuse(self, node: yaml.Node, message: str) -> None:
+        if len(self.problems) == MAX_PROBLEMS:
+            return
         line, column = _start(node)
         self.problems.append(problem_at(self._path, self._text, line, column, message))
 
 
-def _start(node: yaml.Node) -> tuple[int, int]:
+def _start(node: yaml.Node | yaml.NodeEvent) -> tuple[int, int]:
+    assert node.start_mark is not None  # noqa: S101 - only events made by hand have none
     return node.start_mark.line + 1, node.start_mark.column + 1

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -9,6 +14,7 @@ from hypothesis import strategies as st
 
 from otel_ofu.errors import ConfigError
 from otel_ofu.yamlfile import convert, parse_yaml, read_yaml
+from otel_ofu.yamlfile.parse import MAX_NODES
 
 
 class Endpoint(msgspec.Struct, forbid_unknown_fields=True):
@@ -70,7 +76,8 @@ def test_all_mistakes_of_a_file_are_told_each_at_its_place() -> None:
             "x.yaml:1:7: an alias: write the value out, anchors are not used here",
         ),
         ("main: !!python/object:os.system {}\n", "x.yaml:1:7: the tag "),
-        ("main: !secret x\n", "x.yaml:1:7: the tag !secret is not used here"),
+        ("main: !secret x\n", "x.yaml:1:7: the tag is not used here: text that begins with !"),
+        ("on: 2026-02-30\n", "x.yaml:1:5: expected true or false, got text"),
         (b"main: \xff\n", "x.yaml:1:7: not UTF-8: byte 0xff"),
         ("[1,2", "x.yaml:2:1: did not find expected ',' or ']'"),
         ("main: \x01", "x.yaml:1:7: character 1 is not allowed in YAML"),
@@ -91,7 +98,7 @@ def test_deep_nesting_is_refused_not_followed() -> None:
 
 
 def test_an_oversize_file_is_refused() -> None:
-    assert problems(b"# " + b"x" * 5 * 2**20) == ["x.yaml: larger than 4 MiB, the most allowed"]
+    assert problems(b"# " + b"x" * 5 * 2**20) == ["x.yaml: larger than 1 MiB, the most allowed"]
 
 
 def test_a_file_that_is_not_there_is_named() -> None:
@@ -105,6 +112,51 @@ def test_the_caret_stands_under_the_column() -> None:
     assert caught.value.problems[0].with_caret() == (
         "x.yaml:1:13: expected text, got a whole number\n  main: {url: 5}\n              ^"
     )
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_regular_file_is_refused_not_waited_for(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "x.yaml"
+    make(path)
+    with pytest.raises(ConfigError, match=r"x\.yaml: not a regular file$"):
+        read_yaml(path)
+
+
+def test_a_device_and_a_socket_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^/dev/zero: not a regular file$"):
+        read_yaml("/dev/zero")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        with pytest.raises(ConfigError, match=r"/s: not a regular file$"):
+            read_yaml(tmp_path / "s")
+
+
+@pytest.mark.parametrize("tiny", ["1,", "{},", "[],", "a: ,"])
+def test_more_nodes_than_allowed_are_refused_before_any_is_kept(tiny: str) -> None:
+    (only,) = problems(f"[{tiny * (MAX_NODES + 1)}]")
+    assert only.endswith("more than 100,000 keys and values, the most allowed")
+
+
+def test_as_many_nodes_as_allowed_are_read() -> None:
+    text = f"[{'1,' * (MAX_NODES - 1)}]"
+    assert len(parse_yaml(text, "x.yaml").tree) == MAX_NODES - 1
+    with pytest.raises(ConfigError, match=r"^x\.yaml:1:200000: more than"):
+        parse_yaml(f"[{'1,' * MAX_NODES}]", "x.yaml")
+
+
+def test_a_file_that_is_all_mistakes_tells_the_first_hundred() -> None:
+    assert len(problems("on: true\n" * 500)) == 100
+
+
+def test_a_line_is_shown_without_the_password_of_a_url_and_the_caret_stays() -> None:
+    text = "main: {url: 'http://u:p@ss/w@host/x', retries: bad}\n"
+    with pytest.raises(ConfigError) as caught:
+        convert(parse_yaml(text, "x.yaml"), Settings)
+    shown = caught.value.with_carets().splitlines()
+    assert shown[1:] == ["  main: {url: 'http://***@host/x', retries: bad}", " " * 44 + "^"]
+    assert caught.value.problems[0].column == text.index("bad") + 1
 
 
 @given(st.text() | st.binary())

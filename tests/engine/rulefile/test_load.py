@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,16 @@ def test_all_files_are_looked_at_before_anything_is_told(tmp_path: Path) -> None
     ]
 
 
+def test_a_fifo_among_the_files_is_told_as_a_mistake_of_that_file(tmp_path: Path) -> None:
+    (tmp_path / "good.yaml").write_text(GOOD)
+    os.mkfifo(tmp_path / "pipe.yaml")
+    with pytest.raises(ConfigError) as caught:
+        load_rules([tmp_path], REGISTRY)
+    assert [str(p) for p in caught.value.problems] == [
+        f"{tmp_path / 'pipe.yaml'}: not a regular file"
+    ]
+
+
 def test_names_are_unique_over_all_files(tmp_path: Path) -> None:
     for name in ("a", "b"):
         text = one("{alert: A, each: gpu, expr: ofu < 1}").replace("name: g", f"name: {name}")
@@ -161,7 +172,7 @@ def test_a_file_of_fifty_megabytes_is_refused_unread(tmp_path: Path) -> None:
     path = tmp_path / "huge.yaml"
     with path.open("wb") as file:
         file.truncate(50 * 2**20)
-    with pytest.raises(ConfigError, match="larger than 4 MiB"):
+    with pytest.raises(ConfigError, match="larger than 1 MiB"):
         load_rules([path], REGISTRY)
 
 
