@@ -18,6 +18,8 @@ from otel_ofu.outbox.tls import TlsFiles, check_tls_files
 if TYPE_CHECKING:
     import requests
 
+    from otel_ofu.outbox.line import Line
+
 _MOST_ANSWER_BYTES = 64 * 1024
 
 
@@ -63,48 +65,73 @@ class Poster:
         check_tls_files(tls)
         self._tls = tls
         self._session: requests.Session | None = None
+        self._line: Line | None = None
 
     def post(
         self, url: str, data: bytes, headers: Mapping[str, str], timeout_s: float
     ) -> Answer | Unavailable:
-        """Never raises for what a network may do."""
+        """Never raises for what a network may do.
+
+        `timeout_s` is for all of it, from the connection to the end of the answer; where it
+        passes, the connection is dropped, and the next post opens a new one.
+        """
         import requests  # noqa: PLC0415 - 150 ms that only those who post need
 
-        session = self._opened()
-        try:
-            with session.post(
-                url,
-                data=data,
-                headers=headers,
-                timeout=timeout_s,
-                verify=self._tls.ca_file or True,
-                allow_redirects=False,
-                stream=True,
-            ) as response:
-                reason = response.reason or ""
-                body = _beginning(response)
-                return Answer(response.status_code, reason, response.headers, body)
-        except (requests.RequestException, OSError) as error:
+        session, line = self._opened()
+        late = f"no answer within {timeout_s:g} s"
+        with line.exchange(timeout_s) as passed:
+            try:
+                answer = self._exchange(session, url, data, headers, timeout_s)
+            except (requests.RequestException, OSError) as error:
+                self.close()
+                return Unavailable(late if passed.is_set() else _words(error, late))
+        if passed.is_set():  # what was cut may look like an end
             self.close()
-            return Unavailable(_words(error, timeout_s))
+            return Unavailable(late)
+        return answer
 
     def close(self) -> None:
         if self._session is not None:
             self._session.close()
-            self._session = None
+            self._session = self._line = None
 
-    def _opened(self) -> requests.Session:
+    def _exchange(
+        self,
+        session: requests.Session,
+        url: str,
+        data: bytes,
+        headers: Mapping[str, str],
+        timeout_s: float,
+    ) -> Answer:
+        with session.post(
+            url,
+            data=data,
+            headers=headers,
+            timeout=timeout_s,
+            verify=self._tls.ca_file or True,
+            allow_redirects=False,
+            stream=True,
+        ) as response:
+            reason = response.reason or ""
+            return Answer(response.status_code, reason, response.headers, _beginning(response))
+
+    def _opened(self) -> tuple[requests.Session, Line]:
         import requests  # noqa: PLC0415 - as above
 
-        if self._session is None:
+        from otel_ofu.outbox.line import Line, LineAdapter  # noqa: PLC0415 - imports requests
+
+        if self._session is None or self._line is None:
             # Its lines hold whole URLs, and those of webhooks are secrets; all is told by `_words`.
             logging.getLogger("urllib3").setLevel(logging.CRITICAL)
             session = requests.Session()
             session.auth = _no_auth
+            self._line = Line()
+            for scheme in ("http://", "https://"):
+                session.mount(scheme, LineAdapter(self._line))
             if self._tls.cert_file:
                 session.cert = (self._tls.cert_file, self._tls.key_file or self._tls.cert_file)
             self._session = session
-        return self._session
+        return self._session, self._line
 
 
 def retry_after_s(value: str | None, now_s: float | None = None) -> float | None:
@@ -137,11 +164,11 @@ def _no_auth(request: requests.PreparedRequest) -> requests.PreparedRequest:
     return request
 
 
-def _words(error: BaseException, timeout_s: float) -> str:
+def _words(error: BaseException, late: str) -> str:
     """The innermost cause in its own words; those of the outer ones repeat the URL."""
     causes = _causes(error)
     if any(isinstance(cause, TimeoutError) for cause in causes):
-        return f"no answer within {timeout_s:g} s"
+        return late
     for cause in causes:
         if verdict := getattr(cause, "verify_message", ""):
             return f"TLS: the server's certificate is not trusted: {verdict}"

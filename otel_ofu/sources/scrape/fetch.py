@@ -12,13 +12,13 @@ from __future__ import annotations
 import http.client
 import socket
 import ssl
-import threading
 from base64 import b64encode
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from functools import partial
 from urllib.parse import SplitResult, urlsplit
 
 from otel_ofu.clock import Clock
+from otel_ofu.deadline import cut, deadline
 from otel_ofu.errors import SourceError
 from otel_ofu.model import GapReason
 from otel_ofu.secretfile import read_secret, read_token
@@ -82,7 +82,7 @@ class Fetcher:
         headers = self._headers()
         connection = self._connected()
         left_s = max(0.0, until_s - self._clock.monotonic_s())
-        with _deadline(connection.sock, left_s) as passed:
+        with deadline(left_s, partial(cut, connection.sock)) as passed:
             try:
                 connection.request("GET", _target(self._parts), headers=headers)
                 with connection.getresponse() as response:
@@ -184,27 +184,6 @@ def _connection(parts: SplitResult, endpoint: Endpoint) -> http.client.HTTPConne
 
 def _target(parts: SplitResult) -> str:
     return f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
-
-
-@contextmanager
-def _deadline(sock: socket.socket, left_s: float) -> Iterator[threading.Event]:
-    """Shuts the socket when the time is up: a server that trickles resets every other timeout."""
-    passed = threading.Event()
-
-    def shut() -> None:
-        passed.set()
-        with suppress(OSError):  # closed already: the wait is over as well
-            # Not sock.shutdown: a TLS socket would drop its state under the reading thread.
-            socket.socket.shutdown(sock, socket.SHUT_RDWR)
-
-    timer = threading.Timer(left_s, shut)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield passed
-    finally:
-        timer.cancel()
-        timer.join()
 
 
 def _words(error: Exception, endpoint: Endpoint) -> str:
