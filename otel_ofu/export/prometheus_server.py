@@ -18,13 +18,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from typing import Any
 
+from otel_ofu.export.places import Places
 from otel_ofu.export.prometheus import CONTENT_TYPE
 
 _log = logging.getLogger(__name__)
 
-# A scraper is one, perhaps three; more connections than this are turned away unread.
+# A scraper is one, perhaps three; beyond this, the slowest to ask makes way.
 _MOST_CONNECTIONS = 16
 _PATIENCE_S = 10.0
+_HEAD_PATIENCE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ class _Server(ThreadingHTTPServer):
         self.text = text
         self.token = listen.token
         self._context = context
-        self._places = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+        self.places = Places(_MOST_CONNECTIONS, _HEAD_PATIENCE_S)
         super().__init__((listen.host, listen.port), _Handler)
 
     def server_bind(self) -> None:
@@ -114,21 +116,18 @@ class _Server(ThreadingHTTPServer):
             address,
         )
 
-    def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as typeshed has it
-        if not self._places.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
-        try:
-            super().process_request(request, client_address)
-        except BaseException:  # no thread could be started
-            self._places.release()
-            raise
+    def verify_request(self, request: Any, client_address: Any) -> bool:  # noqa: ANN401, ARG002 - as typeshed has it
+        return self.places.enter(request)
 
-    def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as typeshed has it
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._places.release()
+    def shutdown_request(self, request: Any) -> None:  # noqa: ANN401 - as typeshed has it
+        """Each connection ends here, whatever became of it."""
+        self.places.leave(request)
+        super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        """Called by `serve_forever` after each wait."""
+        super().service_actions()
+        self.places.drop_late()
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401, ARG002 - as typeshed has it
         _log.debug("a scrape ended early: %s", sys.exc_info()[1])
@@ -139,6 +138,10 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = "otel-ofu"
     sys_version = ""
     timeout = _PATIENCE_S
+
+    def parse_request(self) -> bool:
+        """False for a head that was cut off, which reads like a complete one."""
+        return super().parse_request() and self.server.places.asked(self.connection)
 
     def do_GET(self) -> None:
         if self.path.partition("?")[0] != "/metrics":

@@ -84,22 +84,43 @@ def test_tls_is_served_and_a_silent_client_holds_up_nobody(tmp_path: Path) -> No
         assert ask(server, tls=context)[:2] == (200, "up 1\n")
 
 
-def test_too_many_connections_are_turned_away_and_places_are_freed() -> None:
-    with serving() as server:
-        with ExitStack() as stack:
-            for _ in range(16):
-                waiting = socket.create_connection((server.host, server.port), timeout=10)
-                stack.enter_context(waiting)
-            with socket.create_connection((server.host, server.port), timeout=10) as one_more:
-                assert one_more.recv(1) == b""
-        wait_until(lambda: answers(server), "a free place")
+def test_slow_connections_however_many_keep_no_scrape_out() -> None:
+    with serving(Listen(port=0, token="s3cret")) as server, ExitStack() as stack:
+        slow = []
+        for _ in range(40):
+            waiting = socket.create_connection((server.host, server.port), timeout=10)
+            slow.append(stack.enter_context(waiting))
+            waiting.sendall(b"G")
+        for _ in range(3):
+            assert ask(server, Authorization="Bearer s3cret")[:2] == (200, "up 1\n")
+        wait_until(lambda: is_ended(slow[0]), "the oldest to make way")
 
 
-def answers(server: PrometheusServer) -> bool:
+def test_a_head_that_does_not_end_is_given_up() -> None:
+    with (
+        serving() as server,
+        socket.create_connection((server.host, server.port), timeout=0.25) as slow,
+    ):
+        slow.sendall(b"GET /metrics HTTP/1.1\r\n")
+        wait_until(lambda: is_given_up(slow), "the end of patience")
+
+
+def is_given_up(sock: socket.socket) -> bool:
+    """Sends one more byte of the head, then looks."""
     try:
-        return ask(server)[0] == 200
-    except (OSError, http.client.HTTPException):
+        sock.sendall(b"x")
+    except ConnectionError:
+        return True
+    return is_ended(sock)
+
+
+def is_ended(sock: socket.socket) -> bool:
+    try:
+        return sock.recv(1) == b""
+    except TimeoutError:
         return False
+    except ConnectionError:
+        return True
 
 
 def test_a_port_that_is_taken_is_one_clear_error() -> None:
