@@ -264,7 +264,9 @@ def test_shipped_rules_have_equal_verdicts(rules: RuleSet, both: Both) -> None:
                 found = both.compare(question, at_s)
                 met.setdefault(rule.name, set()).update(found.values())
     assert met
-    assert all(CLEAR in verdicts for verdicts in met.values()), met
+    never_known = sorted(name for name, verdicts in met.items() if verdicts <= {UNKNOWN})
+    assert not never_known, "the fleet has no samples for them"
+    assert sum(CLEAR in verdicts for verdicts in met.values()) > len(met) * 3 / 4, met
     assert sum(HOLDS in verdicts for verdicts in met.values()) > len(met) / 2, met
 
 

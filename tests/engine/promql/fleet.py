@@ -106,8 +106,8 @@ def fleet_registry() -> Registry:
 def small_fleet(more: Iterable[str] = (), seed: int = 1, steps: int = 240) -> Fleet:
     """40 GPUs of two models on five nodes under three jobs and none; every kind of hole.
 
-    `more`: metrics of GPUs to have as well. Values are small multiples of powers of two, so that
-    sums are exact and comparisons often meet equality.
+    `more`: metrics to have as well, each of its kind of entity. Values are small multiples of
+    powers of two, so that sums are exact and comparisons often meet equality.
     """
     random, registry = np.random.default_rng(seed), fleet_registry()
     jobs = ["a"] * 16 + ["b"] * 14 + ["c"] * 3 + [""] * 7
@@ -118,10 +118,17 @@ def small_fleet(more: Iterable[str] = (), seed: int = 1, steps: int = 240) -> Fl
         "job": [Entity("job", job, {"ofu.job.id": job}) for job in "abc"],
         "node": [Entity("node", f"node-{i}", {"host.name": f"node-{i}"}) for i in range(5)],
     }
+    own: dict[EntityKind, Sequence[str]] = {
+        "gpu": ("ofu", "gpu_util", "xid:79", "flag:NCCL_DEBUG"),
+        "job": ("mfu",),
+        "node": ("load",),
+    }
+    further = list(more)
     keys: dict[EntityKind, Iterable[str]] = {
-        "gpu": dict.fromkeys(("ofu", "gpu_util", "xid:79", "flag:NCCL_DEBUG", *more)),
-        "job": ["mfu"],
-        "node": ["load"],
+        kind: dict.fromkeys(
+            [*own[kind], *(k for k in further if registry.metric(k).entity == kind)]
+        )
+        for kind in entities
     }
     samples = {
         kind: {
