@@ -123,7 +123,8 @@ class Child:
             self._words = (self._words + chunk)[-_WORDS_BYTES:]
 
 
-_COMMAND = (sys.executable, "-P", "-m", "otel_ofu.sources.dcgm.worker")
+# -u: what the vendor prints is heard when it prints, not at the end.
+_COMMAND = (sys.executable, "-u", "-P", "-m", "otel_ofu.sources.dcgm.worker")
 
 
 def _started(command: tuple[str, ...]) -> subprocess.Popen[bytes]:
