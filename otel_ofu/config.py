@@ -20,6 +20,7 @@ from msgspec import inspect
 
 from otel_ofu import route
 from otel_ofu.errors import ConfigError
+from otel_ofu.jobs.settings import PROVIDERS
 from otel_ofu.route import RouteSettings
 from otel_ofu.yamlfile import Steps, YamlFile, convert, keys_only, parse_yaml, read_yaml
 
@@ -220,21 +221,7 @@ class Jobs(_Section, frozen=True, kw_only=True):
     enabled: bool = True
     target_ofu: Percent = Percent(0.4)
     idle_below: Percent = Percent(0.01)
-    providers: list[str] = msgspec.field(
-        default_factory=lambda: [
-            "environment",
-            "slurm",
-            "k8s",
-            "lsf",
-            "pbs",
-            "mapping_dir",
-            "source",
-            "ray",
-            "torchrun",
-            "mpi",
-            "container",
-        ]
-    )
+    providers: list[str] = msgspec.field(default_factory=lambda: list(PROVIDERS))
     interval: Duration = Duration(30)
     environment: dict[str, str] = {}
     personal: bool = False
