@@ -54,6 +54,20 @@ def test_an_impossible_scale_is_never_used(scale: int) -> None:
     assert set(_feed(CycleMeter(), [counters.window(0.5) for _ in range(9)])) == {None}
 
 
+@pytest.mark.parametrize(
+    ("sampled_hz", "used"),
+    [(CLOCK_HZ / 1.14, True), (CLOCK_HZ / 1.16, False), (CLOCK_HZ / 0.86, True),
+     (CLOCK_HZ / 0.84, False), (CLOCK_HZ / 1.4, False)],
+)  # fmt: skip
+@pytest.mark.parametrize("scale", [1, SMS, SMS * 4])
+def test_counters_that_disagree_with_the_sampled_clock_by_over_15_percent_are_not_used(
+    scale: int, sampled_hz: float, *, used: bool
+) -> None:
+    counters = Counters(scale)
+    windows = [counters.window(0.5) | {"sm_clock": sampled_hz} for _ in range(9)]
+    assert (_feed(CycleMeter(), windows)[-1] is not None) is used
+
+
 def test_counters_that_disagree_with_the_sampled_activity_are_not_used() -> None:
     counters = Counters(1)
     windows = [counters.window(0.5) | {"tensor_active": 0.6} for _ in range(9)]

@@ -187,6 +187,21 @@ def test_smaller_limits_after_a_restart_drop_the_oldest(tmp_path: Path) -> None:
         assert outbox.queues["otlp"].stats().dropped == {"queue_full": 2}
 
 
+@pytest.mark.parametrize("reason", ["queue_full", "expired"])
+def test_what_was_dropped_is_gone_from_the_disk(tmp_path: Path, reason: str) -> None:
+    path, clock = tmp_path / "outbox.sqlite", VirtualClock(1000.0)
+    tight = Limits(max_bytes=8) if reason == "queue_full" else Limits(max_age_s=60.0)
+    with closing(Outbox(path, {"otlp": tight}, clock)) as outbox:
+        queue = outbox.queues["otlp"]
+        for number in range(4):
+            if number == 2:
+                clock.advance(61.0)
+            queue.put(body(number))
+        assert queue.stats().dropped == {reason: 2}
+    with opened(path) as outbox:  # with room and time for all of them
+        assert numbers(outbox.queues["otlp"]) == [2, 3]
+
+
 WRITER = """
 import sys
 from pathlib import Path

@@ -101,6 +101,15 @@ def test_beyond_the_limit_findings_are_told_as_one_summary() -> None:
     assert summaries[2].annotations["summary"].startswith("LowOfu: 4 more gpus")
 
 
+def test_a_summary_is_updated_when_its_number_halves_and_not_before() -> None:
+    run = Run(rules("limit: 1"), Script("hhhhh", "hhhhh", "hhhhc", "hhccc", "hcccc")).live(5)
+    assert [told for told in run.told if not told[2]] == [
+        ("opened", "LowOfu", "", 0, "", 4),
+        ("updated", "LowOfu", "", 2, "", 2),
+        ("updated", "LowOfu", "", 4, "", 1),
+    ]
+
+
 def test_only_groups_that_are_due_are_judged_at_the_scheduled_instant() -> None:
     script = Script("h" * 20)
     run = Run(rules(), script)
