@@ -53,8 +53,9 @@ types: $(STAMP)
 layers: $(STAMP)
 	$(BIN)/lint-imports
 
+# On all cores, up to eight: a worker more than that waits for the longest test.
 tests: $(STAMP)
-	$(BIN)/pytest
+	$(BIN)/pytest --quiet --numprocesses auto --maxprocesses 8 --dist worksteal
 
 peers: $(STAMP)
 	$(BIN)/python tests/peers/build.py

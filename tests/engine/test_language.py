@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_ofu.catalog.registry import load_registry
@@ -33,6 +33,7 @@ from otel_ofu.engine.syntax import (
 )
 from otel_ofu.model import EntityKind
 from tests.engine.trees import conditions
+from tests.properties import examples
 
 REGISTRY = load_registry()
 KINDS: tuple[EntityKind, ...] = ("gpu", "job", "node")
@@ -225,7 +226,7 @@ def test_long_conjunctions_are_no_nesting() -> None:
 
 
 @given(st.sampled_from(KINDS).flatmap(lambda each: st.tuples(st.just(each), conditions(each))))
-@settings(max_examples=300, deadline=None)
+@examples(3)
 def test_printed_trees_parse_to_themselves(case: tuple[EntityKind, Boolean]) -> None:
     each, root = case
     assert parse(to_text(root), each).root == root
@@ -278,7 +279,7 @@ _WORDS = st.sampled_from(
 
 
 @given(st.one_of(st.text(max_size=60), st.lists(_WORDS, max_size=12).map(" ".join)))
-@settings(max_examples=200, deadline=None)
+@examples(2)
 def test_any_text_is_a_tree_or_a_language_error(text: str) -> None:
     try:
         root = parse(text).root

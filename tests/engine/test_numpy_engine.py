@@ -7,7 +7,7 @@ from typing import TypedDict, Unpack
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_ofu.catalog.registry import Registry, load_registry
@@ -21,6 +21,7 @@ from otel_ofu.model import Entity, EntityKind
 from otel_ofu.store import Retention
 from tests.engine.oracle import Gpu, Near, Oracle
 from tests.engine.trees import COUNTER, FLAG, GAUGES, conditions
+from tests.properties import examples
 from tests.store.fleets import START_S, Bench, gpu, seen
 
 REGISTRY = load_registry()
@@ -123,7 +124,7 @@ class Fleet:
 
 @pytest.mark.parametrize("each", ["gpu", "job", "node"])
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@examples(0.4)
 def test_verdicts_are_those_of_plain_python(each: EntityKind, data: st.DataObject) -> None:
     fleet = Fleet(Random(data.draw(st.integers(0, 2**32))))
     roots = data.draw(st.lists(conditions(each), min_size=1, max_size=12))

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_ofu.catalog.registry import load_registry
@@ -60,7 +60,6 @@ def test_every_character_is_found_again(layout: str) -> None:
     st.text("ab'<% ", min_size=1).filter(lambda t: t.strip() == t and "  " not in t),
     st.integers(0, 8),
 )
-@settings(max_examples=50, deadline=None)
 def test_quotes_double_inside_single_quotes(text: str, pad: int) -> None:
     quoted = "'" + text.replace("'", "''") + "'"
     file = rule_file(" " * pad + quoted)

@@ -7,7 +7,7 @@ import struct
 from contextlib import suppress
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.metrics.v1.metrics_pb2 import (
     ExponentialHistogram,
@@ -25,6 +25,7 @@ from otel_ofu.model import Attribute, Entity
 from otel_ofu.receiver.decode import Decoder
 from otel_ofu.receiver.intake import Bounds, Intake
 from otel_ofu.receiver.points import MalformedError
+from tests.properties import examples
 from tests.receiver.bodies import T0, as_json, body, counter, gauge, gpu, point, seen, ticks, values
 
 NOW = T0 + 1000.0
@@ -100,7 +101,6 @@ changes = st.lists(
 
 
 @given(changes)
-@settings(max_examples=60, deadline=None)
 def test_a_known_layout_is_read_as_if_it_were_new(rounds: list[dict[str, float]]) -> None:
     """Whatever changes from request to request: values, gaps, ends of series."""
     warm = decoder()
@@ -479,7 +479,7 @@ def test_every_truncation_of_a_request_is_told_apart_or_harmless() -> None:
 
 
 @given(st.binary(max_size=200))
-@settings(max_examples=500, deadline=None)
+@examples(5)
 def test_junk_never_breaks_the_decoder(raw: bytes) -> None:
     ours = decoder()
     for decode in (ours.decode, ours.decode_json):
@@ -488,7 +488,7 @@ def test_junk_never_breaks_the_decoder(raw: bytes) -> None:
 
 
 @given(st.data())
-@settings(max_examples=200, deadline=None)
+@examples(2)
 def test_a_request_with_a_few_wrong_bytes_never_breaks_it(data: st.DataObject) -> None:
     (raw,) = ticks([[seen(gpu(1))]])
     ours = decoder()

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_ofu.model import Entity
@@ -129,7 +129,6 @@ def test_history_stays_while_the_fleet_grows() -> None:
         max_size=30,
     )
 )
-@settings(max_examples=60, deadline=None)
 def test_membership_is_what_the_last_attributes_say(
     changes: Sequence[tuple[str, str | None, str | None]],
 ) -> None:

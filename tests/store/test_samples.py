@@ -4,13 +4,14 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.clock import VirtualClock
 from otel_ofu.model import Entity, Observation, Window
 from otel_ofu.store import Retention, Store
+from tests.properties import examples
 from tests.store.fleets import NAN, START_S, Bench, gpu, seen
 
 
@@ -188,7 +189,7 @@ class TestCounters:
         max_size=40,
     )
 )
-@settings(max_examples=25, deadline=None)
+@examples(0.25)
 def test_the_ring_holds_what_a_plain_list_holds(
     step_s: float, points: list[tuple[int, int, float]]
 ) -> None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_ofu.catalog.registry import load_registry
@@ -22,6 +22,7 @@ from otel_ofu.engine.rulefile import RuleSet, rules_from_text
 from otel_ofu.engine.silence import Times
 from otel_ofu.model import Entity, EntityKind
 from tests.engine.lifecycle.script import ROUND_S, START_S, Run, Script, rules
+from tests.properties import examples
 
 FOR_1M = "for: 1m"
 
@@ -224,7 +225,7 @@ TEXTS = st.sampled_from(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@examples(0.25)
 @given(SCRIPTS, TEXTS, st.sets(st.integers(1, 24), max_size=6))
 def test_a_restart_at_any_point_gives_the_same_sequence(
     scripts: list[str], text: str, stops: set[int]
@@ -241,7 +242,6 @@ def test_a_restart_at_any_point_gives_the_same_sequence(
     assert [c.since_s for c in broken.changes] == [c.since_s for c in straight.changes]
 
 
-@settings(max_examples=60, deadline=None)
 @given(SCRIPTS, TEXTS)
 def test_everything_that_opens_ends_exactly_once(scripts: list[str], text: str) -> None:
     run = Run(rules(text), Script(*(script + "c" * 30 for script in scripts))).live(55)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from prometheus_client.parser import text_string_to_metric_families
 
 from otel_ofu.catalog.registry import load_registry
@@ -232,7 +232,6 @@ def test_a_number_is_no_condition() -> None:
         alert_query(parse_value("ofu", "gpu", REGISTRY), REGISTRY, Settings())
 
 
-@settings(max_examples=100, deadline=None)
 @given(conditions("gpu"))
 def test_generated_conditions_are_whole_texts(root: Boolean) -> None:
     if any(isinstance(node, Flag) for node in walk(root)):

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_ofu.catalog.registry import load_registry
@@ -207,7 +207,6 @@ WORDS = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.one_of(st.lists(WORDS, max_size=14).map("\n".join), st.text(max_size=60)))
 def test_whatever_is_written_gives_rules_or_problems(text: str) -> None:
     rules = attempt(text)
@@ -217,7 +216,6 @@ def test_whatever_is_written_gives_rules_or_problems(text: str) -> None:
         assert all(p.line <= lines and p.with_caret() for p in rules.problems)
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.integers(0, len(GOOD) - 1), st.text("\t{}[]'\"&*:%(),<>-x0\n é", max_size=3))
 def test_a_good_file_with_a_slip_gives_rules_or_problems(at: int, slip: str) -> None:
     text = GOOD[:at] + slip + GOOD[at + 1 :]

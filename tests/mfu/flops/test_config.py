@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_ofu.mfu.flops import ModelConfigError, known_models, model_flops, read_config
 from tests.mfu.flops import models
+from tests.properties import examples
 
 L8 = models.LLAMA3_8B
 
@@ -148,7 +149,7 @@ _JSON = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@examples(3)
 @given(
     st.sampled_from(
         [c for c in vars(models).values() if isinstance(c, dict) and "model_type" in c]

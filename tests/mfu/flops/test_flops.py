@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_ofu.mfu.flops import model_flops, packed_length
@@ -150,7 +150,6 @@ def test_packed_documents_count_as_their_own_length() -> None:
             packed_length(bad)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 1 << 20), st.integers(1, 1 << 20))
 def test_longer_sequences_never_cost_less_for_a_token(one: int, other: int) -> None:
     short, long = sorted((one, other))
@@ -158,7 +157,6 @@ def test_longer_sequences_never_cost_less_for_a_token(one: int, other: int) -> N
         assert model_flops(config, short).forward <= model_flops(config, long).forward
 
 
-@settings(deadline=None)
 @given(st.integers(1, 1 << 20))
 def test_causal_attention_is_half_of_full_without_windows(seq_len: int) -> None:
     causal = model_flops(models.LLAMA3_8B, seq_len).parts[0].extra_flops

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_ofu.clock import SystemClock, VirtualClock
@@ -432,7 +432,6 @@ ACTIONS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=60)
 @given(ACTIONS, st.sampled_from(["train.log", "train.log*", "*"]))
 def test_whatever_happens_each_line_is_read_exactly_once(actions: list[str], path: str) -> None:
     with TemporaryDirectory() as name:

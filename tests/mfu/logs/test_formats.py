@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_ofu.mfu.logs.blocks import LineBlocks
@@ -99,7 +99,6 @@ def test_some_frameworks_can_be_chosen_and_unknown_ones_are_named() -> None:
         readers_of(["nemo", "caffe"])
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=400), st.sampled_from(LINES))
 def test_rubbish_around_lines_is_survived(
     rubbish: bytes, line: tuple[str, str, dict[str, float]]
@@ -108,7 +107,6 @@ def test_rubbish_around_lines_is_survived(
     assert any(r.framework == line[1] for r in reports)
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_pieces_of_any_size_give_the_same_reports(data: st.DataObject) -> None:
     raw = "".join(f"{line}\nnoise\n" for line, *_ in LINES[:8]).encode()

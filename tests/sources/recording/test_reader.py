@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_ofu.errors import ConfigError
 from otel_ofu.model import Reading, Window
 from otel_ofu.sources.recording import RecordingReader, RecordingWriter, read_recording
+from tests.properties import examples
 from tests.sources.recording.samples import GPU, readings, tick
 
 HEADER = '{"line":"header","otel_ofu_recording":1}\n'
@@ -30,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("recordings")
 
 
-@settings(deadline=None, max_examples=40)
+@examples(0.4)
 @given(
     st.lists(st.lists(readings(), min_size=1, max_size=3), max_size=3),
     st.sampled_from(["any.jsonl", "any.jsonl.gz"]),
