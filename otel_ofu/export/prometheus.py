@@ -78,13 +78,16 @@ class Page:
         self._held: Mapping[str, _Held] = {}
 
     def update(self, observations: Sequence[Observation]) -> None:
-        """Puts the observations in place of all earlier ones."""
-        before, held = self._held, dict[str, _Held]()
+        """Puts one round in place of the one before; all that it brings of an entity counts."""
+        groups: dict[str, list[Observation]] = {}
         for observation in observations:
             id_ = f"{observation.entity.kind} {observation.entity.id}"
-            old = held.get(id_) or before.get(id_)
-            held[id_] = _Held(observation.entity, _values(observation, old))
-        self._held = held
+            groups.setdefault(id_, []).append(observation)
+        before = self._held
+        self._held = {
+            id_: _Held(group[0].entity, _values(group, before.get(id_)))
+            for id_, group in groups.items()
+        }
 
     def text(self, now_s: float) -> str:
         """The page at `now_s` (Unix seconds). Empty if nothing is known."""
@@ -126,15 +129,19 @@ class Page:
         return labels | {name: known[name] for name in self._options.labels if name in known}
 
 
-def _values(observation: Observation, old: _Held | None) -> dict[str, tuple[float, float]]:
-    end_s, gaps = observation.window.end_s, observation.gaps
+def _values(group: Sequence[Observation], old: _Held | None) -> dict[str, tuple[float, float]]:
+    """What one round says of an entity: the newest value of each key, of equally new the later."""
     kept = old.values if old else {}
-    to_come = {
-        key: held
-        for key, held in kept.items()
-        if key in gaps and gaps[key].reason is GapReason.NOT_READY
-    }
-    return to_come | {key: (value, end_s) for key, value in observation.values.items()}
+    found = {key: held for key, held in kept.items() if any(_is_to_come(o, key) for o in group)}
+    for observation in sorted(group, key=lambda o: o.window.end_s):
+        end_s = observation.window.end_s
+        found |= {key: (value, end_s) for key, value in observation.values.items()}
+    return found
+
+
+def _is_to_come(observation: Observation, key: str) -> bool:
+    gap = observation.gaps.get(key)
+    return gap is not None and gap.reason is GapReason.NOT_READY
 
 
 def _label_set(labels: Mapping[str, Attribute]) -> str:

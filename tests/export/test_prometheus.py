@@ -108,6 +108,36 @@ def test_a_series_that_is_gone_is_gone_at_once() -> None:
     assert made.text(START_S) == ""
 
 
+def test_what_a_round_brings_of_one_entity_in_several_observations_is_all_shown() -> None:
+    made = page(seen(gpu(), 1, {"ofu": 0.1}), seen(gpu(), 1, {"finding_active:Low:warning": 1.0}))
+    shown = {name: value for (name, _), value in series(made).items()}
+    assert shown == {"ofu_gpu_utilization_ratio": 0.1, "ofu_finding_active": 1.0}
+    made.update([seen(gpu(), 2, {"ofu": 0.2})])
+    assert list(series(made).values()) == [0.2]
+
+
+@pytest.mark.parametrize(("ticks", "shown"), [((1, 2), 0.2), ((2, 1), 0.1), ((1, 1), 0.2)])
+def test_of_several_values_in_one_round_the_newest_is_shown_and_of_equals_the_later(
+    ticks: tuple[int, int], shown: float
+) -> None:
+    first, second = (
+        seen(gpu(), tick, {"ofu": v}) for tick, v in zip(ticks, (0.1, 0.2), strict=True)
+    )
+    assert list(series(page(first, second)).values()) == [shown]
+
+
+def test_a_gap_hides_no_value_that_another_observation_of_the_round_has() -> None:
+    gap = {"ofu": Gap(GapReason.FAILED)}
+    made = page(seen(gpu(), 1, {"ofu": 0.1}))
+    made.update(
+        [
+            seen(gpu(), 2, {"ofu": 0.2}),
+            Observation(gpu(), Window(START_S, START_S + 20), {}, gap),
+        ]
+    )
+    assert list(series(made).values()) == [0.2]
+
+
 def test_what_was_not_observed_for_three_intervals_is_no_longer_shown() -> None:
     made = page(seen(gpu(), 1, {"ofu": 0.1}))
     assert len(series(made, START_S + 40.0)) == 1
