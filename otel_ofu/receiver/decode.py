@@ -19,6 +19,7 @@ from otel_ofu.receiver.layouts import Bytes, Columns, Layout, Shared
 from otel_ofu.receiver.otlp_json import read_json
 from otel_ofu.receiver.points import MalformedError, RawResource
 from otel_ofu.receiver.rejected import NameCounts
+from otel_ofu.receiver.sizes import Count, Sizes
 from otel_ofu.receiver.sorter import Owner, Sorted, Sorter
 from otel_ofu.receiver.wire import WireReader, resource_slices
 
@@ -52,9 +53,14 @@ class Decoder:
     """Owned by one thread. ValueError at once if protobuf is the slow pure-Python one."""
 
     def __init__(
-        self, registry: Registry, names: JobNames | None = None, bounds: Bounds | None = None
+        self,
+        registry: Registry,
+        names: JobNames | None = None,
+        bounds: Bounds | None = None,
+        sizes: Sizes | None = None,
     ) -> None:
         require_upb()
+        self._sizes = sizes or Sizes()
         self._bounds = bounds or Bounds()
         self._sorter = Sorter(registry, names)
         self._gate = Gate(self._bounds)
@@ -77,14 +83,18 @@ class Decoder:
         """A protobuf request. Raises MalformedError: then nothing of it was taken."""
         self._sweep(now_s)
         work = _Round(raw, np.frombuffer(raw, np.uint8), Intake(), now_s)
-        slices = resource_slices(raw)
-        found = [self._layout(work, span) for span in slices]
-        if not slices or not all(found):
+        count = Count(self._sizes)
+        slices = resource_slices(raw, count)
+        found = [
+            self._layout(work, span) or self._reader.resource(raw, *span, count) for span in slices
+        ]
+        # Last: protobuf builds each message of a request, however many there are.
+        if not slices or not all(isinstance(each, Layout) for each in found):
             validate(raw)
         alike: dict[tuple[Columns, bool], list[tuple[int, Entity]]] = {}
         for span, layout in zip(slices, found, strict=True):
-            if layout is None:
-                self._learn(work, span)
+            if isinstance(layout, RawResource):
+                self._learn(work, span, layout)
                 continue
             for part in layout.parts:
                 here = span[0], part.entity
@@ -98,7 +108,7 @@ class Decoder:
         """A JSON request. Raises MalformedError: then nothing of it was taken."""
         self._sweep(now_s)
         work = _Round(raw, np.frombuffer(raw, np.uint8), Intake(), now_s)
-        for resource in read_json(raw):
+        for resource in read_json(raw, Count(self._sizes)):
             # JSON has no bytes to know a resource by.
             mark = b"json:" + repr(resource.attributes).encode("utf-8", "replace")
             self._take(work, resource, self._know(mark, now_s))
@@ -128,12 +138,13 @@ class Decoder:
         batch = Batch(entities, columns.keys, 0.0, values, pushed)
         self._gate.take(batch, times, work.intake, work.now_s)
 
-    def _learn(self, work: _Round, span: tuple[int, int]) -> None:
-        """Reads a resource the slow way, and keeps its layout for the next time."""
-        resource = self._reader.resource(work.raw, *span)
+    def _learn(self, work: _Round, span: tuple[int, int], resource: RawResource) -> None:
+        """Takes a resource that was read the slow way, and keeps its layout for the next time."""
         head = _head(work.raw, *span)
         known = self._know(head, work.now_s) if head else _Known()
         result = self._take(work, resource, known)
+        if not head:
+            return  # a layout is found by it
         if result.ended or resource.unread or not all(p.is_whole for p in resource.points):
             return
         if len(known.layouts) >= _MOST_LAYOUTS:

@@ -19,6 +19,7 @@ from otel_ofu.receiver.points import (
     RawPoint,
     RawResource,
 )
+from otel_ofu.receiver.sizes import Count
 
 _Int = int | str | None
 _DELTA = (1, "AGGREGATION_TEMPORALITY_DELTA")
@@ -88,24 +89,34 @@ class _Request(_Part):
 _decoder = msgspec.json.Decoder(_Request)
 
 
-def read_json(raw: bytes) -> list[RawResource]:
+def read_json(raw: bytes, count: Count) -> list[RawResource]:
     """The resources of a request. MalformedError says what is wrong, and where."""
+    # Before it is decoded, which builds each value: one of these stands before every one of them.
+    count.add("fields", sum(raw.count(mark) for mark in (b"[", b",", b":")))
     try:
         request = _decoder.decode(raw)
-        return [_resource(found) for found in request.resource_metrics or ()]
+        resources = request.resource_metrics or ()
+        count.add("resources", len(resources))
+        return [_resource(found, count) for found in resources]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedError(f"no OTLP request in JSON: {error}") from error
 
 
-def _resource(found: _ResourceMetrics) -> RawResource:
+def _resource(found: _ResourceMetrics, count: Count) -> RawResource:
     attributes = _attributes(found.resource.attributes if found.resource else None)
     points: list[RawPoint] = []
     unread: dict[tuple[Form, str], int] = {}
-    for scope in found.scope_metrics or ():
-        for metric in scope.metrics or ():
+    scopes = found.scope_metrics or ()
+    count.add("scopes", len(scopes))
+    for scope in scopes:
+        metrics = scope.metrics or ()
+        count.add("metrics", len(metrics))
+        for metric in metrics:
+            before = len(points)
             points += _points(metric)
-            for form, count in _others(metric):
-                unread[form, metric.name] = unread.get((form, metric.name), 0) + count
+            count.add("points", len(points) - before)
+            for form, number in _others(metric):
+                unread[form, metric.name] = unread.get((form, metric.name), 0) + number
     return RawResource(attributes, points, unread)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from otel_ofu.receiver.points import MalformedError
+from otel_ofu.receiver.sizes import Count
 
 Field = tuple[int, int, int]
 """Tag (number << 3 | wire type); the value of a varint, or where the content begins; where it
@@ -18,9 +19,15 @@ _MORE = 0x80
 """Every byte of a varint but its last has this bit."""
 
 
-def fields(raw: bytes, at: int, end: int) -> Iterator[Field]:
-    """The fields of the message in raw[at:end], in their order. MalformedError if it is none."""
+def fields(raw: bytes, at: int, end: int, count: Count) -> Iterator[Field]:
+    """The fields of the message in raw[at:end], in their order.
+
+    MalformedError if it is none, TooManyError when the request has more fields than it may.
+    """
     while at < end:
+        count.fields_left -= 1
+        if count.fields_left < 0:
+            raise count.too_many("fields")
         # Nearly all tags and lengths have one byte.
         tag, at = (raw[at], at + 1) if raw[at] < _MORE else _varint(raw, at, end)
         match tag & 7:

@@ -1,6 +1,6 @@
 """OTLP metrics in protobuf: bytes -> raw resources, with the place of every number.
 
-Enters: bytes that protobuf itself has found to be well-formed. Leaves: `RawResource`s. The places
+Enters: bytes, and the `Count` of what their request may hold. Leaves: `RawResource`s. The places
 are what protobuf's own classes do not give, and what lets the next request of the same layout be
 read without parsing it.
 
@@ -22,6 +22,7 @@ from otel_ofu.receiver.points import (
     RawResource,
 )
 from otel_ofu.receiver.protobuf import fields
+from otel_ofu.receiver.sizes import Count
 
 _DOUBLE = struct.Struct("<d")
 _INT64 = struct.Struct("<q")
@@ -39,9 +40,14 @@ _FORMS: dict[int, Form] = {
 }
 
 
-def resource_slices(raw: bytes) -> list[tuple[int, int]]:
+def resource_slices(raw: bytes, count: Count) -> list[tuple[int, int]]:
     """Where each ResourceMetrics of a request lies. MalformedError if it is none."""
-    return [(at, end) for tag, at, end in fields(raw, 0, len(raw)) if tag == 0x0A]  # noqa: PLR2004 - field 1
+    found: list[tuple[int, int]] = []
+    for tag, at, end in fields(raw, 0, len(raw), count):
+        if tag == 0x0A:  # noqa: PLR2004 - field 1
+            count.add("resources")
+            found.append((at, end))
+    return found
 
 
 class WireReader:
@@ -50,36 +56,34 @@ class WireReader:
     def __init__(self) -> None:
         self._known: dict[bytes, tuple[str, Attribute] | None] = {}
 
-    def resource(self, raw: bytes, start: int, end: int) -> RawResource:
+    def resource(self, raw: bytes, start: int, end: int, count: Count) -> RawResource:
         """The ResourceMetrics in raw[start:end]; places count from `start`."""
         attributes: list[tuple[str, Attribute]] = []
         found = RawResource((), [], {})
-        walk = _Walk(self, raw, start, found)
-        for tag, at, stop in fields(raw, start, end):
+        walk = _Walk(self, raw, start, found, count)
+        for tag, at, stop in fields(raw, start, end, count):
             if tag == 0x0A:  # noqa: PLR2004 - ResourceMetrics.resource
-                attributes += self.attributes(raw, at, stop, 0x0A)
+                attributes += self.attributes(raw, at, stop, count)
             elif tag == 0x12:  # noqa: PLR2004 - ResourceMetrics.scope_metrics
-                for inner, begin, close in fields(raw, at, stop):
-                    if inner == 0x12:  # noqa: PLR2004 - ScopeMetrics.metrics
-                        walk.metric(begin, close)
+                walk.scope(at, stop)
         found.attributes = tuple(attributes)
         return found
 
-    def attributes(self, raw: bytes, at: int, end: int, wanted: int) -> Attributes:
-        """The attributes under one tag of the message in raw[at:end]."""
+    def attributes(self, raw: bytes, at: int, end: int, count: Count) -> Attributes:
+        """Those of the Resource in raw[at:end]."""
         pairs = (
-            self.attribute(raw[begin:stop])
-            for tag, begin, stop in fields(raw, at, end)
-            if tag == wanted
+            self.attribute(raw[begin:stop], count)
+            for tag, begin, stop in fields(raw, at, end, count)
+            if tag == 0x0A  # noqa: PLR2004 - Resource.attributes
         )
         return tuple(pair for pair in pairs if pair is not None)
 
-    def attribute(self, pair: bytes) -> tuple[str, Attribute] | None:
+    def attribute(self, pair: bytes, count: Count) -> tuple[str, Attribute] | None:
         """A KeyValue; None when its value is a list, a map, bytes or nothing."""
         try:
             return self._known[pair]
         except KeyError:
-            read = _key_value(pair)
+            read = _key_value(pair, count)
         if len(pair) <= _LONGEST_KNOWN_ATTRIBUTE:
             if len(self._known) >= _MOST_KNOWN_ATTRIBUTES:
                 self._known.clear()
@@ -90,15 +94,25 @@ class WireReader:
 class _Walk:
     """The points of one resource."""
 
-    def __init__(self, reader: WireReader, raw: bytes, start: int, found: RawResource) -> None:
+    def __init__(
+        self, reader: WireReader, raw: bytes, start: int, found: RawResource, count: Count
+    ) -> None:
         self._reader = reader
         self._raw = raw
         self._start = start
         self._found = found
+        self._count = count
+
+    def scope(self, at: int, end: int) -> None:
+        self._count.add("scopes")
+        for tag, begin, stop in fields(self._raw, at, end, self._count):
+            if tag == 0x12:  # noqa: PLR2004 - ScopeMetrics.metrics
+                self.metric(begin, stop)
 
     def metric(self, at: int, end: int) -> None:
+        self._count.add("metrics")
         name, unit, parts = "", "", list[tuple[Form, int, int]]()
-        for tag, begin, stop in fields(self._raw, at, end):
+        for tag, begin, stop in fields(self._raw, at, end, self._count):
             if tag == 0x0A:  # noqa: PLR2004 - Metric.name
                 name = _text(self._raw[begin:stop])
             elif tag == 0x1A:  # noqa: PLR2004 - Metric.unit
@@ -112,8 +126,9 @@ class _Walk:
 
     def _points(self, name: str, unit: str, form: Form, span: tuple[int, int]) -> None:
         places = list[tuple[int, int]]()
-        for tag, begin, stop in fields(self._raw, *span):
+        for tag, begin, stop in fields(self._raw, *span, self._count):
             if tag == 0x0A:  # noqa: PLR2004 - data_points, in all five forms
+                self._count.add("points")
                 places.append((begin, stop))
             elif tag == 0x10 and form == "sum" and begin == _DELTA:  # noqa: PLR2004 - Sum.aggregation_temporality
                 form = "delta"
@@ -131,10 +146,10 @@ class _Walk:
         raw, attributes, flags = self._raw, list[tuple[str, Attribute]](), 0
         value_at = time_at = start_at = -1
         is_int = False
-        for tag, begin, stop in fields(raw, *span):
+        for tag, begin, stop in fields(raw, *span, self._count):
             match tag:
                 case 0x3A:
-                    pair = self._reader.attribute(raw[begin:stop])
+                    pair = self._reader.attribute(raw[begin:stop], self._count)
                     if pair is not None:
                         attributes.append(pair)
                 case 0x19:
@@ -170,19 +185,19 @@ class _Walk:
         return Places(*(at - self._start if at >= 0 else -1 for at in places))
 
 
-def _key_value(pair: bytes) -> tuple[str, Attribute] | None:
+def _key_value(pair: bytes, count: Count) -> tuple[str, Attribute] | None:
     name, value = "", None
-    for tag, begin, stop in fields(pair, 0, len(pair)):
+    for tag, begin, stop in fields(pair, 0, len(pair), count):
         if tag == 0x0A:  # noqa: PLR2004 - KeyValue.key
             name = _text(pair[begin:stop])
         elif tag == 0x12:  # noqa: PLR2004 - KeyValue.value
-            value = _any_value(pair, begin, stop)
+            value = _any_value(pair, begin, stop, count)
     return None if value is None or not name else (name, value)
 
 
-def _any_value(raw: bytes, at: int, end: int) -> Attribute | None:
+def _any_value(raw: bytes, at: int, end: int, count: Count) -> Attribute | None:
     value: Attribute | None = None
-    for tag, begin, stop in fields(raw, at, end):
+    for tag, begin, stop in fields(raw, at, end, count):
         match tag:
             case 0x0A:
                 value = _text(raw[begin:stop])
