@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from otel_ofu import __version__
-from tests.cli.command import NOWHERE, arguments, environment, run, started
+from tests.cli.command import NOWHERE, arguments, environment, run, run_process, started
+from tests.waiting import HANGS_S
 
 
 def test_version(tmp_path: Path) -> None:
-    assert run(tmp_path, "--version").stdout == f"otel-ofu {__version__}\n"
+    assert run_process(tmp_path, "--version").stdout == f"otel-ofu {__version__}\n"
 
 
 @pytest.mark.parametrize("verb", ["run", "demo", "doctor", "record", "replay"])
@@ -65,7 +66,7 @@ def test_a_good_config_is_called_good(tmp_path: Path) -> None:
 
 def test_without_a_gpu_run_says_what_it_tried_and_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text(NOWHERE)
-    done = run(tmp_path, "run", "-c", "c.yaml")
+    done = run_process(tmp_path, "run", "-c", "c.yaml")
     assert done.returncode == 1
     assert done.stderr.startswith("otel-ofu: no source of GPU counters works here:\n  dcgm ")
     assert done.stderr.endswith(
@@ -75,7 +76,7 @@ def test_without_a_gpu_run_says_what_it_tried_and_what_to_do(tmp_path: Path) -> 
 
 def test_without_a_gpu_make_run_shows_the_demo_and_says_so_first(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text(NOWHERE)
-    done = run(tmp_path, "run", "--or-demo", "--for", "2s", "-c", "c.yaml")
+    done = run_process(tmp_path, "run", "--or-demo", "--for", "2s", "-c", "c.yaml")
     assert done.returncode == 0
     assert done.stdout.startswith("no GPU counters on this machine, so this is the demo node.")
     assert "8 GPUs  OFU 4" in done.stdout
@@ -97,7 +98,7 @@ def test_a_reader_that_goes_away_ends_the_demo_quietly(tmp_path: Path) -> None:
         assert process.stderr is not None
         process.stdout.readline()
         process.stdout.close()
-        process.wait(30)
+        process.wait(HANGS_S)
         assert "Traceback" not in process.stderr.read()
 
 
@@ -106,7 +107,7 @@ def test_ctrl_c_ends_the_demo_cleanly(tmp_path: Path) -> None:
         assert process.stdout is not None
         process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=HANGS_S)
         assert (process.returncode, err) == (0, "")
 
 
@@ -119,7 +120,7 @@ def test_an_output_that_cannot_be_written_is_one_line(tmp_path: Path, words: lis
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=60,
+            timeout=HANGS_S,
             check=False,
         )
     assert "Traceback" not in done.stderr

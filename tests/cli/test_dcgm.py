@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import run
+from tests.cli.command import run, run_process
 from tests.sources.dcgm.rig import FAKE, h100
 
 CONFIG = """\
@@ -38,7 +38,7 @@ def test_auto_takes_dcgm_when_a_host_engine_answers(
     tmp_path: Path, engine: dict[str, str], stub_library: Path
 ) -> None:
     config = write_config(tmp_path, FAKE, stub_library)
-    done = run(tmp_path, "run", "--for", "4s", "-c", config, extra=engine)
+    done = run_process(tmp_path, "run", "--for", "4s", "-c", config, extra=engine)
     assert done.returncode == 0, done.stderr
     assert "host engine " in done.stderr
     assert "2 GPUs  OFU " in done.stdout.splitlines()[-1]
@@ -49,7 +49,7 @@ def test_doctor_explains_the_choice_for_each_gpu(
     tmp_path: Path, engine: dict[str, str], stub_library: Path
 ) -> None:
     config = write_config(tmp_path, FAKE, stub_library)
-    done = run(tmp_path, "doctor", "-c", config, extra=engine)
+    done = run_process(tmp_path, "doctor", "-c", config, extra=engine)
     assert done.returncode == 0, done.stdout
     assert "this one is used" in next(x for x in done.stdout.splitlines() if "+ dcgm" in x)
     assert "not used, because dcgm comes first" in done.stdout

@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import pytest
 
 from tests.cli.command import run, started
+from tests.waiting import HANGS_S, wait_until
 
 GATEWAY = """\
 state_dir: {folder}/gateway
@@ -43,7 +42,7 @@ def agent(folder: Path, text: str, name: str) -> Iterator[subprocess.Popen[str]]
     with started(folder, "run", "-c", name) as process:
         yield process
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=20)
+        process.communicate(timeout=HANGS_S)
         assert process.returncode == 0
 
 
@@ -62,13 +61,6 @@ def points(path: Path, name: str) -> list[dict[str, Any]]:
     ]
 
 
-def wait_for(ask: Callable[[], object], seconds: float = 30) -> None:
-    end = time.monotonic() + seconds
-    while not ask():
-        assert time.monotonic() < end
-        Event().wait(0.1)
-
-
 def test_a_gateway_makes_the_jobs_over_the_nodes_that_send_to_it(tmp_path: Path) -> None:
     (tmp_path / "train.log").write_text(LOG)
     with agent(tmp_path, GATEWAY.format(folder=tmp_path), "gateway.yaml") as gateway:
@@ -79,8 +71,8 @@ def test_a_gateway_makes_the_jobs_over_the_nodes_that_send_to_it(tmp_path: Path)
         node = NODE.format(folder=tmp_path, endpoint=endpoint)
         with agent(tmp_path, node, "node.yaml"):
             out = tmp_path / "gateway.jsonl"
-            wait_for(lambda: points(out, "ofu.job.utilization"))
-            wait_for(lambda: points(tmp_path / "node.jsonl", "ofu.job.mfu"))
+            wait_until(lambda: points(out, "ofu.job.utilization"), "OFU of the job")
+            wait_until(lambda: points(tmp_path / "node.jsonl", "ofu.job.mfu"), "its MFU")
     (ofu, *_) = points(out, "ofu.job.utilization")
     assert 0.35 < ofu["asDouble"] < 0.5
     (mfu, *_) = points(tmp_path / "node.jsonl", "ofu.job.mfu")
