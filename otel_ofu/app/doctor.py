@@ -6,7 +6,7 @@ nothing is sent but an empty request to each OTLP endpoint.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Event
 
@@ -16,9 +16,13 @@ from otel_ofu.app.sources import AUTO, Candidate, Look, factory, look_at
 from otel_ofu.app.state import could_be_state_dir
 from otel_ofu.clock import Clock
 from otel_ofu.config import Config
-from otel_ofu.errors import SourceError
+from otel_ofu.errors import SourceError, SourceUnavailable
 from otel_ofu.export.otlp import check
-from otel_ofu.model import Observation
+from otel_ofu.model import Observation, Reading
+from otel_ofu.sources import Source
+
+ANSWER_S = 15.0
+"""Starting value: how long a source may take to its first readings, as `PROBE_S`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +96,35 @@ def _two_rounds(config: Config, clock: Clock, name: str) -> Sequence[Observation
     gpu = config.receivers.gpu
     source, derived = factory(name, gpu, clock)(), deriver(gpu, "")
     try:
-        source.read(clock.now_s())
-        Event().wait(min(1.0, float(gpu.interval)))
-        readings = source.read(clock.now_s())
+        readings = second_readings(source, clock, min(1.0, float(gpu.interval)), Event().wait)
     finally:
         source.close()
     by_uuid = {reading.device.uuid: reading for reading in readings}
     return [derived.derive(reading, by_uuid.get(reading.device.parent)) for reading in readings]
+
+
+def second_readings(
+    source: Source, clock: Clock, apart_s: float, pause: Callable[[float], object]
+) -> Sequence[Reading]:
+    """The readings `apart_s` after the first ones; SourceError when these do not come in time."""
+    end_s = clock.monotonic_s() + ANSWER_S
+    while (late := _read_once(source, clock)) is not None:
+        if clock.monotonic_s() >= end_s:
+            raise SourceError(f"no answer within {ANSWER_S:g} s: {late}") from late
+        pause(apart_s)
+    pause(apart_s)
+    return source.read(clock.now_s())
+
+
+def _read_once(source: Source, clock: Clock) -> SourceError | None:
+    """Why there were no readings, if that can change by itself."""
+    try:
+        source.read(clock.now_s())
+    except SourceUnavailable:
+        raise
+    except SourceError as error:
+        return error
+    return None
 
 
 def _gpu(observation: Observation, looks: Sequence[Look]) -> GpuReport:

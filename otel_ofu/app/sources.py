@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -22,9 +23,14 @@ from otel_ofu.sources.dcgm.settings import DcgmSettings
 from otel_ofu.sources.nvml import NvmlSource
 from otel_ofu.sources.scrape import ScrapeSource, endpoint_at
 
+if TYPE_CHECKING:
+    from otel_ofu.sources.dcgm.probe import DcgmProbe
+
 AUTO = ("dcgm", "nvml", "scrape")
 """The order of `source: auto`: what data centres run, then the driver, then an exporter."""
-PROBE_S = 2.0
+PROBE_S = 15.0
+"""Starting value: the client needs 0.3 s of processor time, and a node with 25 times its work gives
+it that in 5 s. An engine that is absent refuses at once; only one that hangs costs all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +46,21 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A candidate, and for each GPU that it knows (by UUID) whether and how it can read it."""
+    """A candidate, and for each GPU that it knows (by UUID) whether and how it can read it.
+
+    `late` is why it could not be asked about every GPU, empty when it was.
+    """
 
     candidate: Candidate
     gpus: Mapping[str, tuple[bool, str]] = field(default_factory=dict)
+    late: str = ""
 
     def of(self, uuid: str) -> tuple[bool, str]:
         """Whether it can read this GPU, and what to say of it."""
         if not self.candidate.usable:
             return False, "does not work here, see above"
+        if self.late:
+            return self.gpus.get(uuid, (False, self.late))
         if not self.gpus:
             return True, "reads it"
         return self.gpus.get(uuid, (False, "does not see this GPU"))
@@ -164,7 +176,11 @@ def _look_at_scrape(gpu: Gpu, clock: Clock) -> Look:
 def _look_at_dcgm(gpu: Gpu, _clock: Clock) -> Look:
     from otel_ofu.sources.dcgm.probe import probe  # noqa: PLC0415 - only where it is asked for
 
-    found = probe(_dcgm_settings(gpu), PROBE_S)
+    return look_of(probe(_dcgm_settings(gpu), PROBE_S))
+
+
+def look_of(found: DcgmProbe) -> Look:
+    """What a probe of DCGM found; an engine that did not finish in time is usable all the same."""
     if not found.reachable:
         first = found.problems[0] if found.problems else None
         words = first.message if first else f"no host engine answers at {found.address}"
@@ -176,7 +192,10 @@ def _look_at_dcgm(gpu: Gpu, _clock: Clock) -> Look:
         each.uuid: (each.ok, each.reason or f"profiling through {each.backend}")
         for each in found.profiling
     }
-    return Look(Candidate("dcgm", usable=True, words=words, devices=len(found.profiling)), gpus)
+    late = "" if found.complete else found.problems[-1].message
+    if late:
+        words = f"{words}: {late}"
+    return Look(Candidate("dcgm", usable=True, words=words, devices=len(gpus)), gpus, late)
 
 
 _LOOKS: Mapping[str, Callable[[Gpu, Clock], Look]] = {

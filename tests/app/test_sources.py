@@ -8,10 +8,12 @@ from threading import Thread
 
 import pytest
 
-from otel_ofu.app.sources import choose, look_at
+from otel_ofu.app.sources import choose, look_at, look_of
 from otel_ofu.clock import SystemClock
 from otel_ofu.config import Gpu, config_from_text
 from otel_ofu.errors import SourceUnavailable
+from otel_ofu.sources.dcgm.probe import DcgmProbe, Problem
+from otel_ofu.sources.dcgm.wire import GpuProfiling
 
 NOWHERE = "nvml: {library: /nonexistent/libnvidia-ml.so.1}, dcgm: {bindings_path: /nonexistent}"
 PAGE = (
@@ -78,3 +80,35 @@ def test_a_look_says_for_each_gpu_whether_ofu_can_be_had(exporter: str) -> None:
     look = look_at("scrape", gpu(f"scrape: {{endpoints: [{{url: '{exporter}'}}]}}"), SystemClock())
     assert look.gpus == {"GPU-1": (True, "has OFU")}
     assert look.of("GPU-2") == (False, "does not see this GPU")
+
+
+LATE = "no answer about its GPUs within 15 s"
+
+
+def late_dcgm(*profiling: GpuProfiling) -> DcgmProbe:
+    """An engine that told its version and was then late."""
+    return DcgmProbe(
+        address="127.0.0.1:5555",
+        bindings_path="/opt/dcgm",
+        bindings_major=4,
+        library_version="4.6.0",
+        engine_version="4.6.0",
+        reachable=True,
+        profiling=profiling,
+        problems=(Problem(LATE),),
+        complete=False,
+    )
+
+
+def test_an_engine_that_is_late_is_used_and_the_lateness_is_told_of_it_and_of_each_gpu() -> None:
+    look = look_of(late_dcgm())
+    assert look.candidate.usable
+    assert look.candidate.words == f"host engine 4.6.0 at 127.0.0.1:5555: {LATE}"
+    assert look.of("GPU-0") == (False, LATE)
+
+
+def test_what_a_late_engine_told_before_is_kept() -> None:
+    known = GpuProfiling(uuid="GPU-0", model="NVIDIA H100 80GB HBM3", backend="gpm", ok=True)
+    look = look_of(late_dcgm(known))
+    assert look.of("GPU-0") == (True, "profiling through gpm")
+    assert look.of("GPU-1") == (False, LATE)

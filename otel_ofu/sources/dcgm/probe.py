@@ -94,7 +94,7 @@ def _last_report(channel: Channel, timeout_s: float) -> ProbeReport:
 
 def _late(report: ProbeReport, where: str, timeout_s: float) -> Problem:
     if report.reachable:
-        return Problem(f"the engine at {where} did not finish within {timeout_s:g} s")
+        return Problem(f"no answer about its GPUs within {timeout_s:g} s")
     return Problem(f"no answer from {where} within {timeout_s:g} s", codes.START_ENGINE)
 
 
