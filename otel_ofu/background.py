@@ -17,12 +17,20 @@ _ROUNDING_S = 1e-3
 class Background:
     """`turn` is for one thread at a time. `work` gets the instant and has to catch its errors.
 
-    `interval_s`: from one beginning to the next; work that still runs is never begun twice.
-    `budget_s`: the longest that a call of `turn` waits.
+    `interval_s`: from one beginning to the next. `budget_s`: the longest that a call of `turn`
+    waits. Work that still runs is not begun twice, but with `on_hang`: that is called when it has
+    run for `STALE_AFTER` intervals, and then the work is begun in another thread. The old one is
+    left alone, and while it hangs no other is left.
     """
 
     def __init__(
-        self, name: str, work: Callable[[float], None], *, interval_s: float, budget_s: float
+        self,
+        name: str,
+        work: Callable[[float], None],
+        *,
+        interval_s: float,
+        budget_s: float,
+        on_hang: Callable[[], None] | None = None,
     ) -> None:
         self._name = name
         self._work = work
@@ -30,10 +38,17 @@ class Background:
         self._budget_s = budget_s
         self._thread: threading.Thread | None = None
         self._begun_s: float | None = None
+        self._on_hang = on_hang
+        self._left: threading.Thread | None = None
+
+    @property
+    def hangs(self) -> bool:
+        """Whether a thread that was left has not ended yet."""
+        return self._left is not None and self._left.is_alive()
 
     def turn(self, now_s: float) -> None:
         """Begins the work if it is due. `now_s`: the instant in Unix seconds."""
-        if self._is_due(now_s):
+        if self._is_due(now_s) or self._leaves(now_s):
             self._begun_s = now_s
             self._thread = threading.Thread(
                 target=self._work, args=(now_s,), name=self._name, daemon=True
@@ -49,6 +64,17 @@ class Background:
     def is_stale(self, found_s: float, now_s: float) -> bool:
         """Whether what was found out at `found_s` is too old to be told, or of a clock set back."""
         return abs(now_s - found_s) > STALE_AFTER * self._interval_s
+
+    def _leaves(self, now_s: float) -> bool:
+        """Leaves the thread that runs, if it hangs."""
+        begun_s = self._begun_s
+        if self._on_hang is None or begun_s is None or self.hangs:
+            return False
+        if not self.is_stale(begun_s, now_s):
+            return False
+        self._left = self._thread
+        self._on_hang()
+        return True
 
     def _is_due(self, now_s: float) -> bool:
         if self._thread is not None and self._thread.is_alive():

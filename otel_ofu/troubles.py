@@ -36,7 +36,15 @@ class Troubles:
     def __init__(self, log: logging.Logger, prefix: str = "") -> None:
         self._now: Counter[str] = Counter()
         self._total: Counter[str] = Counter()
+        self._log = log, prefix
         self._once = Once(log, prefix)
+
+    def successor(self) -> Troubles:
+        """For a thread that takes over from one that hangs: counts and log lines go on."""
+        made = Troubles(*self._log)
+        made._total.update(self._total)
+        made._once = self._once
+        return made
 
     def begin(self) -> None:
         """The work is done anew: what was wrong the last time may be over."""

@@ -47,6 +47,33 @@ def test_work_that_hangs_is_left_after_the_budget_and_not_begun_again() -> None:
     assert begun == [0.0, 50.0]
 
 
+def test_work_that_hangs_is_left_and_begun_in_one_other_thread() -> None:
+    begun: list[float] = []
+    hung: list[float] = []
+    over = threading.Event()
+
+    def work(now_s: float) -> None:
+        begun.append(now_s)
+        over.wait(LONG_S)
+
+    background = Background(
+        "test",
+        work,
+        interval_s=10.0,
+        budget_s=0.01,
+        on_hang=lambda: hung.append(begun[-1]),
+    )
+    for now_s in (0.0, 40.0, 40.1, 50.0, 80.2, 900.0):
+        background.turn(now_s)
+    assert (begun, hung, background.hangs) == ([0.0, 40.1], [0.0], True)
+    over.set()
+    background.wait(LONG_S)
+    assert background._left is not None
+    background._left.join(LONG_S)
+    background.turn(910.0)
+    assert (begun[2:], hung, background.hangs) == ([910.0], [0.0], False)
+
+
 @pytest.mark.parametrize(
     ("age_s", "stale"), [(0.0, False), (40.0, False), (40.1, True), (-1.0, False), (-41.0, True)]
 )

@@ -1,7 +1,8 @@
 """Opens a file as a process sees it: inside its root, whatever its links say.
 
 Enters: a root and an absolute path. Leaves: the bytes of a regular file.
-A link is followed from that root, never from ours; pipes and devices are not opened.
+A link is followed from that root, never from ours; pipes, devices, and files of the kernel are
+not opened.
 """
 
 from __future__ import annotations
@@ -11,34 +12,41 @@ import stat
 from collections.abc import Iterator
 from contextlib import ExitStack
 
+from otel_ofu.plainfile import Mounts, mounts, require_plain
 from otel_ofu.procfs import read_descriptor
 
 MOST_STEPS = 256
 """Parts of a path, those of the links in it included."""
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _PART = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
+"""Without waiting: whoever holds a lease on the file (F_SETLEASE) could make us wait."""
 
 
 def read_inside(root: str, path: str, most_bytes: int) -> bytes | None:
-    """None where there is no such regular file.
+    """None where there is no such regular file. `root`: `/proc/PID/root`.
 
-    Raises OSError when it cannot be read, or is longer than `most_bytes`.
+    Raises OSError when it cannot be read, is longer than `most_bytes`, or leads through a file
+    system of the kernel or of FUSE.
     """
+    table = f"{root.rpartition('/')[0]}/mountinfo"
+    known = mounts("/proc/self/mountinfo", table)  # a root that is no mount is in ours alone
     with ExitStack() as opened:
         try:
-            found = _find(opened, root, path)
+            found = _find(opened, root, path, known)
         except (FileNotFoundError, NotADirectoryError):
             return None
         if not stat.S_ISREG(os.fstat(found).st_mode):
             return None
         # The link of our own descriptor leads to the very file that was looked at.
-        file = _opened(opened, f"/proc/self/fd/{found}", os.O_RDONLY | os.O_CLOEXEC)
+        file = _opened(opened, f"/proc/self/fd/{found}", _READ)
         return read_descriptor(file, most_bytes)
 
 
-def _find(opened: ExitStack, root: str, path: str) -> int:
+def _find(opened: ExitStack, root: str, path: str, known: Mounts) -> int:
     """A descriptor of what lies at the path, not yet open for reading."""
     trail = [_opened(opened, root, _FOLDER)]
+    require_plain(trail[0], known)
     parts = list(_parts(path))[::-1]
     for _ in range(MOST_STEPS):
         if not parts:
@@ -48,6 +56,7 @@ def _find(opened: ExitStack, root: str, path: str) -> int:
             trail = trail[: max(1, len(trail) - 1)]
             continue
         found = _opened(opened, name, _PART, trail[-1])
+        require_plain(found, known)  # of each step: a folder of FUSE may not answer
         if not stat.S_ISLNK(os.fstat(found).st_mode):
             trail.append(found)
             continue

@@ -24,12 +24,17 @@ from otel_ofu.troubles import Troubles
 log = logging.getLogger(__name__)
 
 PROC = Path("/proc")
+HANGS = (
+    "a scan has not ended for four intervals: the driver or a file of a process does not answer;"
+    " another scan begins without that process"
+)
 
 
 class FlagScanner:
     """`scan` may be called at every tick, by one thread at a time.
 
     A scan runs in a thread of its own: /proc of a process that hangs in the driver may not answer.
+    After four intervals such a scan is left, and another one begins without that process.
     `processes`: which process holds which device. `architectures`: device UUID -> architecture
     ("hopper"), for flags that depend on it. Both are called in the scanning thread.
     """
@@ -48,14 +53,16 @@ class FlagScanner:
         self._clock = clock or SystemClock()
         self._processes = processes
         self._architectures = architectures
-        self._troubles = Troubles(log, "flag evidence unavailable: ")
+        troubles = Troubles(log, "flag evidence unavailable: ")
         procfs = ProcFs(proc_root)
-        self._scan = Scan(flags, procfs, self._troubles, trust_pids=settings.trust_pids)
+        self._scan = Scan(flags, procfs, troubles, trust_pids=settings.trust_pids)
+        self._hangs_at: int | None = None
         self._background = Background(
             "otel-ofu-flags",
             self._run,
             interval_s=settings.interval_s,
             budget_s=settings.budget_s,
+            on_hang=self._begin_anew,
         )
         self._last = FlagScan()
 
@@ -75,20 +82,37 @@ class FlagScanner:
         """How the last scan went, for doctor and the agent's own metrics."""
         return self._last.report
 
+    def _begin_anew(self) -> None:
+        self._hangs_at = self._scan.at
+        self._scan = self._scan.successor()
+        troubles = self._scan.troubles
+        troubles.note("scan_hangs", HANGS)
+        report = self._last.report
+        report = replace(report, problems=troubles.problems(), counts=troubles.counts())
+        self._last = replace(self._last, report=report)
+
     def _run(self, now_s: float) -> None:
+        scanning = self._scan
+        last = self._scanned(scanning, now_s)
+        if scanning is self._scan:  # else it hung, and another one took over
+            self._last = last
+
+    def _scanned(self, scanning: Scan, now_s: float) -> FlagScan:
         started_s = self._clock.monotonic_s()
-        self._troubles.begin()
+        troubles = scanning.troubles
+        troubles.begin()
+        avoided = self._hangs_at if self._background.hangs else None
         try:
-            scan = self._scan.run(Inputs(now_s, self._processes(), self._architectures()))
+            asked = Inputs(now_s, self._processes(), self._architectures(), avoided)
+            scan = scanning.run(asked)
         except Exception as error:  # noqa: BLE001 - bindings of the driver raise what they like
             # Its words and its trace may hold a value of an environment: only its kind is told.
             words = f"a scan failed: {type(error).__name__} in {_place(error)}"
-            self._troubles.note("scan_failed", words)
-            troubles = self._troubles
+            troubles.note("scan_failed", words)
             report = FlagReport(now_s, problems=troubles.problems(), counts=troubles.counts())
             scan = FlagScan(report=report)
         seconds = self._clock.monotonic_s() - started_s
-        self._last = replace(scan, report=replace(scan.report, seconds=seconds))
+        return replace(scan, report=replace(scan.report, seconds=seconds))
 
 
 def _place(error: Exception) -> str:

@@ -30,17 +30,23 @@ FOREIGN = (
     "up; give it the host's (hostPID: true, or --pid=host)"
 )
 
+HANGS = "a process on a GPU is left out: reading its files in an earlier scan has not returned yet"
+
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 _FROM_THE_START = frozenset(set(Source) - {Source.LIBRARY, Source.STATUS})
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What a scan was told: the instant, who holds what, the architecture of each device."""
+    """What a scan was told: the instant, who holds what, the architecture of each device.
+
+    `avoided`: a process at which another scan hangs.
+    """
 
     now_s: float
     holders: Sequence[Holder]
     architectures: Mapping[str, str]
+    avoided: int | None = None
 
 
 class Scan:
@@ -51,7 +57,9 @@ class Scan:
     ) -> None:
         self._book = book
         self._procfs = procfs
-        self._troubles = troubles
+        self.troubles = troubles
+        self.at: int | None = None
+        """The process that is being read, for whoever finds that the scan hangs."""
         self._trust_pids = trust_pids
         self._witness = Witness(procfs, book, troubles)
         self._verdicts: dict[tuple[str, int], tuple[Evidence, str, Answers]] = {}
@@ -59,10 +67,17 @@ class Scan:
         self._before: dict[tuple[str, str], FlagState] = {}
         self._ever: frozenset[str] = frozenset()
 
+    def successor(self) -> Scan:
+        """For another thread, when this one hangs: what was seen, but what is being read."""
+        troubles = self.troubles.successor()
+        made = Scan(self._book, self._procfs, troubles, trust_pids=self._trust_pids)
+        made._since, made._before, made._ever = dict(self._since), self._before, self._ever
+        return made
+
     def run(self, inputs: Inputs) -> FlagScan:
         """Never waits for a lock of ours, but /proc may hang."""
         boot_s = inputs.now_s - (self._procfs.uptime_s() or 0.0)
-        evidence = self._evidence({holder.pid for holder in inputs.holders})
+        evidence = self._evidence({holder.pid for holder in inputs.holders}, inputs.avoided)
         states: list[FlagState] = []
         answers: dict[str, list[Answers]] = {}
         for uuid, pid in sorted({(h.device_uuid, h.pid) for h in inputs.holders}):
@@ -75,27 +90,33 @@ class Scan:
             states += self._states((uuid, pid), judged, seen, (boot_s, inputs.now_s))
         return self._put_together(inputs, states, answers, evidence)
 
-    def _evidence(self, pids: set[int]) -> dict[int, Evidence | None]:
+    def _evidence(self, pids: set[int], avoided: int | None) -> dict[int, Evidence | None]:
         """None for a process that is there and cannot be looked at."""
         if pids and not (self._trust_pids or self._procfs.is_hosts()):
-            self._troubles.note("pid_namespace", FOREIGN)
+            self.troubles.note("pid_namespace", FOREIGN)
             return dict.fromkeys(pids)
         lineage = Lineage(self._procfs, self._book.variables)
         found: dict[int, Evidence | None] = {}
         for pid in sorted(pids):
+            if pid == avoided:
+                self.troubles.note("process_hangs", HANGS)
+                found[pid] = None
+                continue
+            self.at = pid
             try:
                 seen = self._witness.look(pid, lineage)
             except Denied as error:
                 words = f"processes on a GPU cannot be looked at ({error}); {REMEDY}"
-                self._troubles.note("process_not_readable", words)
+                self.troubles.note("process_not_readable", words)
                 found[pid] = None
             else:
                 if seen is not None:
                     found[pid] = seen
                 elif self._procfs.hides_processes():
                     words = f"processes are hidden (/proc is mounted with hidepid); {REMEDY}"
-                    self._troubles.note("process_hidden", words)
+                    self.troubles.note("process_hidden", words)
                     found[pid] = None
+        self.at = None
         self._witness.forget_others(pids)
         return found
 
@@ -185,6 +206,6 @@ class Scan:
             processes=len(evidence),
             unread=len(unread),
             wiped=sum(1 for e in unread if e is not None and e.wiped),
-            problems=self._troubles.problems(),
-            counts=self._troubles.counts(),
+            problems=self.troubles.problems(),
+            counts=self.troubles.counts(),
         )

@@ -1,7 +1,7 @@
 """One file that grows, is rotated, truncated or replaced -> its new bytes.
 
 Enters: a path. Leaves: pieces of what was added since the last look. Nothing blocks: only regular
-files are read, and no more at a time than the budget.
+files of disks and file servers are read, and no more at a time than the budget.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
+
+from otel_ofu.plainfile import mounts, require_plain
 
 PIECE_BYTES = 256 * 1024
 MAX_BACKLOG_BYTES = 64 * 1024 * 1024
@@ -143,6 +145,8 @@ class FileTail:
             os.close(fd)
             self.problem = "is not a regular file"
             return False
+        # A job can put a link to /proc/kmsg where its log is looked for.
+        require_plain(fd, mounts("/proc/self/mountinfo"), fuse=True)
         self.problem, self.is_gone, self._looks_without = "", False, 0
         self._fd, self._fingerprint = fd, os.pread(fd, _FINGERPRINT_BYTES, 0)
         self._offset = status.st_size if start == "end" else 0

@@ -63,3 +63,27 @@ def test_what_is_no_regular_file_is_none(root: Path, path: str) -> None:
 def test_a_pipe_is_not_opened(root: Path) -> None:
     os.mkfifo(root / "pipe")  # opening it would wait for a writer
     assert read(root, "/pipe") is None
+
+
+@pytest.mark.parametrize(
+    "path", ["/proc/self/status", "/proc/kmsg", "/proc/version", "/sys/kernel/uevent_seqnum"]
+)
+def test_files_of_the_kernel_are_not_opened(path: str) -> None:
+    with pytest.raises(OSError, match=r"file system: (proc|sysfs)"):
+        read_inside("/proc/self/root", path, 100)
+
+
+def test_neither_are_devices() -> None:
+    try:
+        assert read_inside("/proc/self/root", "/dev/zero", 100) is None  # in a container
+    except OSError as error:
+        assert "file system: devtmpfs" in str(error)  # noqa: PT017 - one of two
+
+
+def test_a_link_to_a_file_of_the_kernel_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "conf").symlink_to("/proc/version")
+    with pytest.raises(OSError, match="file system: proc"):
+        read_inside("/proc/self/root", f"{tmp_path}/conf", 100)
+    (tmp_path / "conf").unlink()
+    (tmp_path / "conf").write_text("plain")
+    assert read_inside("/proc/self/root", f"{tmp_path}/conf", 100) == b"plain"

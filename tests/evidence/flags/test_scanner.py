@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import os
 import threading
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -96,3 +98,47 @@ def test_a_scan_after_one_that_failed_works_again(tree: Tree) -> None:
 def test_bad_settings_are_refused(settings: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         FlagSettings(**settings)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def pipe(tree: Tree) -> Iterator[Callable[[], None]]:
+    """The environment of process 8 does not answer until this is called."""
+    tree.process(7, DETAIL)
+    environ = tree.process(8, DETAIL) / "environ"
+    environ.unlink()
+    os.mkfifo(environ)
+
+    def answer() -> None:
+        os.close(os.open(environ, os.O_RDWR | os.O_NONBLOCK))
+
+    yield answer
+    answer()
+
+
+def test_a_scan_that_hangs_at_a_process_is_begun_anew_without_it(
+    tree: Tree, pipe: Callable[[], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    holders = [Holder(gpu(0), 7), Holder(gpu(1), 8)]
+    scanner = FlagScanner(
+        BOOK,
+        tree.proc,
+        VirtualClock(),
+        processes=lambda: holders,
+        settings=FlagSettings(budget_s=0.5),
+    )
+    for tick in range(5):
+        assert scanner.scan(NOW_S + 30 * tick).states == ()
+    again = scanner.scan(NOW_S + 121)
+    assert [state.pid for state in again.states] == [7]
+    assert again.devices[gpu(1)].gaps
+    assert again.report.counts["scan_hangs"] == 1
+    assert again.report.counts["process_hangs"] == 1
+    assert [m for m in caplog.messages if "another scan begins" in m] != []
+    left = scanner._background._left
+    assert left is not None
+    pipe()
+    left.join(30)
+    assert scanner.scan(NOW_S + 140) is again  # what the one that hung found comes too late
+    (tree.proc / "8" / "environ").unlink()
+    tree.process(8, DETAIL)
+    assert [state.pid for state in scanner.scan(NOW_S + 151).states] == [7, 8]

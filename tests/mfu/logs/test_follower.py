@@ -277,14 +277,6 @@ def test_what_is_no_file_is_refused_without_blocking(tmp_path: Path, desk: Make)
     }
 
 
-def test_a_file_that_fails_while_it_is_read_is_said(desk: Make) -> None:
-    # Reading address 0 of a process is an input/output error; the file itself opens.
-    d = desk("/proc/self/mem", start="beginning")
-    for _ in range(3):
-        assert d.look() == []
-        assert d.follower.problems() == {"/proc/self/mem": "cannot be read: Input/output error"}
-
-
 def test_a_file_moved_away_for_good_is_let_go(log: Path, desk: Make) -> None:
     d = desk(log.parent / "*.log")
     d.look()
