@@ -69,9 +69,11 @@ def step(state: State | None, seen: Seen, timing: Timing) -> Step:
     if state is None:
         return _begin(seen, timing) if seen.verdict == HOLDS else (None, None)
     state = _not_after(state, seen.now_s)
-    if state.phase is Phase.PENDING:
-        return _pending(state, seen, timing)
-    return _firing(state, seen, timing)
+    if state.phase is not Phase.PENDING:
+        return _firing(state, seen, timing)
+    if seen.gap_s > timing.missing_timeout_s:  # nobody looked: what held then proves nothing now
+        return step(None, seen, timing)
+    return _pending(state, seen, timing)
 
 
 def _begin(seen: Seen, timing: Timing) -> Step:
@@ -83,8 +85,6 @@ def _pending(state: State, seen: Seen, timing: Timing) -> Step:
         return _unknown(state, seen, timing)
     if seen.verdict == CLEAR:
         return None, None
-    if seen.gap_s > timing.missing_timeout_s:  # nobody looked: what held then proves nothing now
-        return _begin(seen, timing)
     return _hold(_known(state), seen, timing)
 
 

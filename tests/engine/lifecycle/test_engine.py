@@ -213,6 +213,23 @@ def test_a_pending_finding_begins_anew_after_a_long_stop(tmp_path: Path) -> None
     assert run.told == [("opened", "LowOfu", "gpu0", 104, "", 1)]
 
 
+@pytest.mark.parametrize("returns", ["restart", "stall"])
+@pytest.mark.parametrize("first", ["?", "??", "-", "-?"])
+def test_a_pending_finding_begins_anew_when_the_first_verdict_after_a_day_is_unknown(
+    tmp_path: Path, first: str, returns: str
+) -> None:
+    """A day is 2,880 rounds; the condition holds from the first verdict that is known."""
+    script = "h" * 2_880 + first + "h" * 9
+    run = Run(rules("for: 2m"), Script(script), tmp_path / "f.sqlite").live(2)
+    if returns == "restart":
+        run.restart()
+    run.number = 2_880
+    run.live(9)
+    known = 2_880 + len(first)
+    assert [(kind, at) for kind, _, _, at, *_ in run.told] == [("opened", known + 4)]
+    assert run.changes[0].since_s == START_S + known * ROUND_S
+
+
 SCRIPTS = st.lists(st.text("hc?", min_size=25, max_size=25), min_size=1, max_size=4)
 TEXTS = st.sampled_from(
     [

@@ -91,6 +91,16 @@ def test_a_pending_finding_begins_anew_after_nobody_looked_for_long() -> None:
     assert kept is not None
 
 
+def test_a_pending_finding_is_forgotten_when_nobody_looked_for_long_and_nothing_is_known() -> (
+    None
+):
+    timing = Timing(600, 0, 150)
+    state, move = step(State(Phase.PENDING, 0), Seen(3_600, UNKNOWN, gap_s=3_600), timing)
+    assert (state, move) == (None, None)
+    kept, _ = step(State(Phase.PENDING, 0), Seen(120, UNKNOWN, gap_s=120), timing)
+    assert kept == State(Phase.PENDING, 0, unknown_s=120)
+
+
 def test_a_clock_that_was_set_back_lets_it_wait_longer_but_not_for_ever() -> None:
     timing = Timing(60)
     state, _ = step(None, Seen(10_000, HOLDS), timing)
