@@ -67,10 +67,17 @@ class Fleet:
         return True
 
     def forget(self, silent_since_s: float) -> None:
-        """Ends every entity that was last seen before a time, but not those merely implied."""
+        """Ends every entity that was last seen before a time, but not those merely implied.
+
+        A job or node that still has GPUs is implied from now on.
+        """
         for kind, table in self.tables.items():
             for entity in table.slots.silent_since(silent_since_s):
-                if entity.id not in table.implied:
+                if entity.id in table.implied:
+                    continue
+                if self._has_gpus(kind, entity.id):
+                    table.leave_to_gpus(entity.id)
+                else:
                     self.end(kind, entity.id)
 
     def _join(self, gpu: int, entity: Entity, first_seen_s: float) -> None:
@@ -88,6 +95,10 @@ class Fleet:
         if known is not None:
             return known
         return self.tables[kind].imply(parent(kind, entity_id, gpu.attributes), first_seen_s)
+
+    def _has_gpus(self, kind: EntityKind, entity_id: str) -> bool:
+        slot = self.tables[kind].slots.find(entity_id)
+        return kind != "gpu" and slot is not None and self.membership.has_gpus(kind, slot)
 
     def _parents(self, gpu: int) -> tuple[tuple[EntityKind, int], tuple[EntityKind, int]]:
         job = int(self.membership.jobs(gpu + 1)[gpu])

@@ -64,6 +64,11 @@ class Table:
         self.implied.add(entity.id)
         return self._give(entity, first_seen_s)
 
+    def leave_to_gpus(self, entity_id: str) -> None:
+        """Nobody reports on an entity any more, only its GPUs still speak of it."""
+        self.implied.add(entity_id)
+        self._changed = True
+
     def settle(self) -> None:
         """Empties the columns that were given since the last time."""
         if self._fresh:

@@ -104,6 +104,18 @@ def test_silent_entities_are_forgotten_in_the_end() -> None:
     assert names(bench, "node") == ["n0"]
 
 
+def test_a_job_and_a_node_that_fell_silent_stay_while_their_gpus_do() -> None:
+    bench = Bench(Retention(forget_s=3600))
+    parents = (Entity("job", "j1", {}), Entity("node", "n0", {}))
+    bench.write(seen(gpu("a", "j1"), 10, {}), *(seen(entity, 10, {}) for entity in parents))
+    for at_s in (3600, 3680, 7300):
+        bench.write(seen(gpu("a", "j1"), at_s, {"ofu": 0.1}))
+    assert (names(bench, "job"), names(bench, "node")) == (["j1"], ["n0"])
+    assert bench.store.membership.nodes(1).tolist() == [0]
+    bench.store.end("gpu", "a")
+    assert (names(bench, "job"), names(bench, "node")) == ([], [])
+
+
 def test_ten_thousand_jobs_that_come_and_go_leave_nothing_behind() -> None:
     bench = Bench(Retention(depth_s=300))
     for number in range(2_000):
