@@ -23,11 +23,11 @@ sys.path.insert(0, str(ROOT))
 
 from otel_ofu.app.deriving import deriver  # noqa: E402 - the checkout first
 from otel_ofu.catalog.registry import load_registry  # noqa: E402
-from otel_ofu.clock import SystemClock  # noqa: E402
 from otel_ofu.config import Gpu  # noqa: E402
 from otel_ofu.derive import Deriver  # noqa: E402
 from otel_ofu.export.metrics import EncoderOptions, MetricEncoder  # noqa: E402
 from otel_ofu.model import Observation, Reading  # noqa: E402
+from otel_ofu.model.clock import SystemClock  # noqa: E402
 from otel_ofu.sources.nvml import NvmlSource  # noqa: E402
 from tests.sources.nvml.rig import build_stub  # noqa: E402
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.clock import VirtualClock
 from otel_ofu.model import Window
+from otel_ofu.model.clock import VirtualClock
 from otel_ofu.sources.dcgm.blocks import Periods
 from otel_ofu.sources.dcgm.child import Child
 from otel_ofu.sources.dcgm.client import connect

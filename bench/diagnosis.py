@@ -12,14 +12,14 @@ import time
 import numpy as np
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.clock import VirtualClock
-from otel_ofu.engine.change import Change
-from otel_ofu.engine.diagnose import CauseBook, Diagnoser, load_causes, looked_at
-from otel_ofu.engine.needs import retention_for
-from otel_ofu.engine.numpy_engine import NumpyEngine
-from otel_ofu.engine.syntax import Flag, Latest, Over, owner, placed
+from otel_ofu.diagnose import CauseBook, Diagnoser, load_causes, looked_at
+from otel_ofu.files.shipped import shipped
 from otel_ofu.model import Attribute, Entity, EntityKind, Window
-from otel_ofu.resources import shipped
+from otel_ofu.model.clock import VirtualClock
+from otel_ofu.rules.language.syntax import Flag, Latest, Over, owner, placed
+from otel_ofu.rules.lifecycle.change import Change
+from otel_ofu.rules.needs import retention_for
+from otel_ofu.rules.numpy.engine import NumpyEngine
 from otel_ofu.store import Store
 
 GPUS = 10_000

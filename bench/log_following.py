@@ -12,8 +12,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from otel_ofu.clock import VirtualClock
 from otel_ofu.mfu.logs import Followed, Follower, LinePattern, PathTemplate, Scanner
+from otel_ofu.model.clock import VirtualClock
 
 LINES = 400_000
 LINES_PER_POLL = 10_000

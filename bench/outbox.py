@@ -11,9 +11,9 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from otel_ofu.clock import SystemClock
+from otel_ofu.model.clock import SystemClock
+from otel_ofu.outbox.batch import Limits
 from otel_ofu.outbox.body import Body
-from otel_ofu.outbox.parcel import Limits
 from otel_ofu.outbox.queues import Outbox
 
 BODIES = 600

@@ -32,17 +32,17 @@ from bench.store_rounds import (
 )
 from otel_ofu.catalog.prometheus_names import label_name, metric_name
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.clock import VirtualClock
-from otel_ofu.engine.language import parse_condition
-from otel_ofu.engine.needs import retention_for
-from otel_ofu.engine.numpy_engine import NumpyEngine
-from otel_ofu.engine.promql.engine import PromqlEngine
-from otel_ofu.engine.promql.queries import alert_query
-from otel_ofu.engine.promql.server import Server, ServerSettings
-from otel_ofu.engine.promql.settings import Settings
-from otel_ofu.engine.syntax import Function, Over, walk
-from otel_ofu.engine.verdicts import HOLDS, Question, Round
 from otel_ofu.model import Entity, Window
+from otel_ofu.model.clock import VirtualClock
+from otel_ofu.rules.language.language import parse_condition
+from otel_ofu.rules.language.syntax import Function, Over, walk
+from otel_ofu.rules.needs import retention_for
+from otel_ofu.rules.numpy.engine import NumpyEngine
+from otel_ofu.rules.promql.engine import PromqlEngine
+from otel_ofu.rules.promql.queries import alert_query
+from otel_ofu.rules.promql.server import Server, ServerSettings
+from otel_ofu.rules.promql.settings import Settings
+from otel_ofu.rules.verdicts import HOLDS, Question, Round
 from otel_ofu.store import Store
 from tests.peers.build import where
 from tests.peers.processes import Prometheus

@@ -26,12 +26,12 @@ from google.protobuf.json_format import MessageToJson
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from otel_ofu.catalog.registry import Metric, load_registry
-from otel_ofu.clock import SystemClock
 from otel_ofu.export.metrics import EncoderOptions, MetricEncoder
 from otel_ofu.model import Attribute, Entity, Observation, Window
-from otel_ofu.receiver import Address, Receiver, ReceiverSettings
-from otel_ofu.receiver.buffer import Buffer
-from otel_ofu.receiver.decode import Decoder
+from otel_ofu.model.clock import SystemClock
+from otel_ofu.receive import Address, Receiver, ReceiverSettings
+from otel_ofu.receive.buffer import Buffer
+from otel_ofu.receive.decode import Decoder
 from otel_ofu.store import Store
 
 EXPORT = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"

@@ -21,12 +21,12 @@ from pathlib import Path
 import numpy as np
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.clock import VirtualClock
-from otel_ofu.engine.language import parse_condition
-from otel_ofu.engine.needs import retention_for
-from otel_ofu.engine.numpy_engine import NumpyEngine
-from otel_ofu.engine.verdicts import Question
 from otel_ofu.model import Entity, Window
+from otel_ofu.model.clock import VirtualClock
+from otel_ofu.rules.language.language import parse_condition
+from otel_ofu.rules.needs import retention_for
+from otel_ofu.rules.numpy.engine import NumpyEngine
+from otel_ofu.rules.verdicts import Question
 from otel_ofu.store import Store
 
 SIZES = (64, 10_000, 100_000)

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from otel_ofu.catalog.registry import AttributeDef, Metric, Registry, load_registry
 from otel_ofu.catalog.vendors import load_vendors
-from otel_ofu.engine.diagnose import load_causes
-from otel_ofu.engine.diagnose.page import cause_table
+from otel_ofu.diagnose import load_causes
+from otel_ofu.diagnose.page import cause_table
 from otel_ofu.evidence import load_flags
 from otel_ofu.evidence.flags.rows import Flag
-from otel_ofu.resources import shipped
+from otel_ofu.files.shipped import shipped
 
 ROOT = Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- causes: begin -->\n", "<!-- causes: end -->"

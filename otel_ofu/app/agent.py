@@ -13,15 +13,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from otel_ofu.app.job_voices import Voices, follower
+from otel_ofu.app.job_reports import Voices, follower
 from otel_ofu.app.node import work
 from otel_ofu.app.pipeline import Pipeline
 from otel_ofu.app.receiving import receiver
 from otel_ofu.app.routing import TICK_S
+from otel_ofu.app.scheduler import Scheduler
 from otel_ofu.app.sources import Chosen
-from otel_ofu.clock import Clock, SystemClock
 from otel_ofu.config import Config
-from otel_ofu.schedule import Scheduler
+from otel_ofu.model.clock import Clock, SystemClock
 
 log = logging.getLogger(__name__)
 

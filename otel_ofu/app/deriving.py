@@ -9,8 +9,8 @@ from otel_ofu.catalog.skus import InvalidSkus, Skus, load_skus
 from otel_ofu.config import Gpu, parse_clock
 from otel_ofu.derive import Deriver, Settings
 from otel_ofu.derive.settings import ReferencePolicy
-from otel_ofu.errors import ConfigError
-from otel_ofu.yamlfile import read_yaml
+from otel_ofu.files.yaml import read_yaml
+from otel_ofu.model.errors import ConfigError
 
 
 def deriver(gpu: Gpu, host: str) -> Deriver:

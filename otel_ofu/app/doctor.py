@@ -14,11 +14,11 @@ from otel_ofu.app.deriving import deriver
 from otel_ofu.app.exporters import otlp_targets
 from otel_ofu.app.sources import AUTO, Candidate, Look, factory, look_at
 from otel_ofu.app.state import could_be_state_dir
-from otel_ofu.clock import Clock
 from otel_ofu.config import Config
-from otel_ofu.errors import SourceError, SourceUnavailable
 from otel_ofu.export.otlp import check
 from otel_ofu.model import Observation, Reading
+from otel_ofu.model.clock import Clock
+from otel_ofu.model.errors import SourceError, SourceUnavailable
 from otel_ofu.sources import Source
 
 ANSWER_S = 15.0

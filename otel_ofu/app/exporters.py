@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Literal
 
 from otel_ofu.config import Config, Otlp, Prometheus
-from otel_ofu.errors import ConfigError, Problem
 from otel_ofu.export.environment import (
     endpoint_in_env,
     header_list,
@@ -21,6 +20,7 @@ from otel_ofu.export.environment import (
 )
 from otel_ofu.export.prometheus_server import Listen
 from otel_ofu.export.settings import OtlpOptions, OtlpSettings, Signal, resolve
+from otel_ofu.model.errors import ConfigError, Problem
 
 SIGNALS: Sequence[Signal] = ("metrics", "logs")
 DEFAULT = Otlp()

@@ -9,15 +9,16 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from otel_ofu.app.additions import Processing, additions
+from otel_ofu.app.collectors import Processing, additions
 from otel_ofu.app.deriving import deriver
-from otel_ofu.app.job_voices import FleetAddition, JobAddition, Voices
+from otel_ofu.app.job_reports import FleetAddition, JobAddition, Voices
 from otel_ofu.app.owners import Holders, job_finder
 from otel_ofu.app.pipeline import Pipeline
+from otel_ofu.app.sampler import Sampler
+from otel_ofu.app.source_reader import ThreadReader
 from otel_ofu.app.sources import Chosen
-from otel_ofu.clock import Clock
 from otel_ofu.config import Config
-from otel_ofu.sampler import Sampler, ThreadReader
+from otel_ofu.model.clock import Clock
 from otel_ofu.store import Store
 
 BUDGET = 0.8

@@ -10,11 +10,11 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from otel_ofu.clock import Clock
 from otel_ofu.config import Config, Jobs
-from otel_ofu.errors import ConfigError, Problem, SourceError, SourceUnavailable
 from otel_ofu.jobs import JobFinder, JobSettings
 from otel_ofu.model import Device
+from otel_ofu.model.clock import Clock
+from otel_ofu.model.errors import ConfigError, Problem, SourceError, SourceUnavailable
 from otel_ofu.sources.nvml import GpuProcess, NvmlSource
 
 log = logging.getLogger(__name__)

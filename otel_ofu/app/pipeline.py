@@ -9,18 +9,18 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from otel_ofu.app.additions import Addition
+from otel_ofu.app.collectors import Addition
 from otel_ofu.app.diagnoses import DiagnosisLog
 from otel_ofu.app.routing import Routing
 from otel_ofu.app.rules import Judged, RulesAtWork
 from otel_ofu.app.telemetry import Ground, Telemetry
-from otel_ofu.clock import Clock
-from otel_ofu.engine.change import Change
-from otel_ofu.engine.diagnose import card
-from otel_ofu.engine.events import finding_event
-from otel_ofu.export.event import Event
+from otel_ofu.diagnose import card
 from otel_ofu.model import Diagnosis, Observation
-from otel_ofu.route.event import diagnosis_event
+from otel_ofu.model.clock import Clock
+from otel_ofu.model.event import Event
+from otel_ofu.notify.event import diagnosis_event
+from otel_ofu.rules.lifecycle.change import Change
+from otel_ofu.rules.lifecycle.events import finding_event
 
 log = logging.getLogger(__name__)
 

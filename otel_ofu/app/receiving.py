@@ -6,10 +6,10 @@ Enters: the config and the store. Leaves: a `Receiver` that listens, or nothing 
 from __future__ import annotations
 
 from otel_ofu.config import Config
-from otel_ofu.errors import ConfigError, Problem
 from otel_ofu.mfu import QUANTITIES, Quantity, built_in_names
-from otel_ofu.receiver import Bounds, Limits, Receiver, ReceiverSettings, Tls, parse_address
-from otel_ofu.receiver.settings import Address
+from otel_ofu.model.errors import ConfigError, Problem
+from otel_ofu.receive import Bounds, Limits, Receiver, ReceiverSettings, Tls, parse_address
+from otel_ofu.receive.settings import Address
 from otel_ofu.store import Store
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 
-from otel_ofu.clock import VirtualClock
-from otel_ofu.sampler import Answer, Sampler
-from otel_ofu.sampler.round import Deriving, Emit
+from otel_ofu.app.sampler import Deriving, Emit, Sampler
+from otel_ofu.app.source_reader import Answer
+from otel_ofu.model.clock import VirtualClock
 from otel_ofu.sources import Source
 from otel_ofu.sources.recording import RecordingSource
 

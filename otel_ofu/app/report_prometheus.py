@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from otel_ofu.catalog.prometheus_names import label_name, label_value, metric_name
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.engine.promql.server import Queries
-from otel_ofu.errors import OtelOfuError
+from otel_ofu.model.errors import OtelOfuError
 from otel_ofu.report import Gather, Said, Seen
+from otel_ofu.rules.promql.server import Queries
 
 JOB = "ofu_job_id"
 SKU = "ofu_gpu_sku"

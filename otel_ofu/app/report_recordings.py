@@ -14,8 +14,8 @@ import msgspec
 
 from otel_ofu.app.deriving import deriver
 from otel_ofu.config import Gpu
-from otel_ofu.errors import ConfigError, Problem
 from otel_ofu.mfu.peaks import TERA
+from otel_ofu.model.errors import ConfigError, Problem
 from otel_ofu.report import Gather, Said
 from otel_ofu.sources.recording import RecordingSource
 from otel_ofu.sources.recording.columns import ColumnMap

@@ -9,12 +9,12 @@ import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from otel_ofu.clock import Clock
 from otel_ofu.config import Config
 from otel_ofu.model import Diagnosis
+from otel_ofu.model.clock import Clock
+from otel_ofu.notify import Delivery, Router
 from otel_ofu.outbox.queues import Outbox
 from otel_ofu.outbox.tally import Observe
-from otel_ofu.route import Delivery, Router
 
 TICK_S = 1.0
 

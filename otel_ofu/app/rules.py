@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from otel_ofu.catalog.registry import Registry, load_registry
-from otel_ofu.clock import Clock
 from otel_ofu.config import Config, PrometheusServer
-from otel_ofu.engine.change import Change
-from otel_ofu.engine.diagnose import (
+from otel_ofu.diagnose import (
     Baselines,
     CauseBook,
     Diagnoser,
@@ -23,22 +21,24 @@ from otel_ofu.engine.diagnose import (
     load_causes,
     looked_at,
 )
-from otel_ofu.engine.engine import Engine
-from otel_ofu.engine.judging import VerdictSource
-from otel_ofu.engine.memory import FindingMemory
-from otel_ofu.engine.needs import retention_for
-from otel_ofu.engine.numpy_engine import NumpyEngine
-from otel_ofu.engine.promql.ears import PromqlEars
-from otel_ofu.engine.promql.engine import PromqlEngine
-from otel_ofu.engine.promql.server import Server, ServerSettings
-from otel_ofu.engine.rulefile.load import load_rules
-from otel_ofu.engine.rulefile.rule import RuleSet
-from otel_ofu.engine.silence import Ears, StoreEars
-from otel_ofu.engine.watch import FileWatch
-from otel_ofu.errors import ConfigError, Problem
 from otel_ofu.export.agent import AgentMetrics
+from otel_ofu.files.shipped import shipped
 from otel_ofu.model import Diagnosis, Observation
-from otel_ofu.resources import shipped
+from otel_ofu.model.clock import Clock
+from otel_ofu.model.errors import ConfigError, Problem
+from otel_ofu.rules.files.load import load_rules
+from otel_ofu.rules.files.rule import RuleSet
+from otel_ofu.rules.files.watch import FileWatch
+from otel_ofu.rules.lifecycle.change import Change
+from otel_ofu.rules.lifecycle.engine import Engine
+from otel_ofu.rules.lifecycle.judging import VerdictSource
+from otel_ofu.rules.lifecycle.memory import FindingMemory
+from otel_ofu.rules.lifecycle.silence import Ears, StoreEars
+from otel_ofu.rules.needs import retention_for
+from otel_ofu.rules.numpy.engine import NumpyEngine
+from otel_ofu.rules.promql.engine import PromqlEngine
+from otel_ofu.rules.promql.last_seen import PromqlEars
+from otel_ofu.rules.promql.server import Server, ServerSettings
 from otel_ofu.store import Retention, StateInUse, StateUnusable, Store
 
 log = logging.getLogger(__name__)

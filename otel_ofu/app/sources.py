@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from otel_ofu.app.source_reader import Factory
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.clock import Clock
 from otel_ofu.config import Gpu
-from otel_ofu.errors import SourceError, SourceUnavailable
-from otel_ofu.sampler.reader import Factory
+from otel_ofu.model.clock import Clock
+from otel_ofu.model.errors import SourceError, SourceUnavailable
 from otel_ofu.sources import Source
 from otel_ofu.sources.dcgm.settings import DcgmSettings
 from otel_ofu.sources.nvml import NvmlSource

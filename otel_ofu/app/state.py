@@ -10,8 +10,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from otel_ofu.errors import OtelOfuError
-from otel_ofu.sqlitefile import is_full
+from otel_ofu.files.sqlite_file import is_full
+from otel_ofu.model.errors import OtelOfuError
 
 SYSTEM_WIDE = Path("/var/lib/otel-ofu")
 

@@ -17,12 +17,9 @@ from typing import Protocol
 from otel_ofu import __version__
 from otel_ofu.app.exporters import OtlpTarget, listen, otlp_targets
 from otel_ofu.catalog.registry import Registry, load_registry
-from otel_ofu.clock import Clock
 from otel_ofu.config import Config
-from otel_ofu.errors import ConfigError, Problem
 from otel_ofu.export.agent import AgentMetrics, agent_id
 from otel_ofu.export.environment import header_list
-from otel_ofu.export.event import Event
 from otel_ofu.export.file import FileExporter, FileOptions
 from otel_ofu.export.logs import encode_logs
 from otel_ofu.export.metrics import EncoderOptions, MetricEncoder
@@ -31,12 +28,15 @@ from otel_ofu.export.prometheus import Page, PageOptions
 from otel_ofu.export.prometheus_server import PrometheusServer
 from otel_ofu.export.settings import Signal
 from otel_ofu.model import Attribute, Observation
+from otel_ofu.model.clock import Clock
+from otel_ofu.model.errors import ConfigError, Problem
+from otel_ofu.model.event import Event
+from otel_ofu.notify import queue_limits
+from otel_ofu.outbox.batch import Limits, Priority
 from otel_ofu.outbox.body import Body
 from otel_ofu.outbox.outcome import Transport
-from otel_ofu.outbox.parcel import Limits, Priority
 from otel_ofu.outbox.queues import Outbox
 from otel_ofu.outbox.sender import Sender
-from otel_ofu.route import queue_limits
 
 log = logging.getLogger(__name__)
 

@@ -15,17 +15,17 @@ from itertools import takewhile
 from msgspec.structs import replace
 
 from otel_ofu.app.agent import stop_signals
-from otel_ofu.app.demo_additions import DemoAddition
+from otel_ofu.app.demo_collectors import DemoAddition
 from otel_ofu.app.deriving import deriver
 from otel_ofu.app.pipeline import Pipeline
 from otel_ofu.app.replay import Replay, demo_instants
 from otel_ofu.app.telemetry import Ground, Telemetry
 from otel_ofu.cli import options
-from otel_ofu.clock import SystemClock, VirtualClock
 from otel_ofu.config import Config
-from otel_ofu.errors import ConfigError, Problem
 from otel_ofu.export.console import Lines, Table
 from otel_ofu.model import Observation
+from otel_ofu.model.clock import SystemClock, VirtualClock
+from otel_ofu.model.errors import ConfigError, Problem
 from otel_ofu.sources.demo import DemoSource, load_library
 
 Told = Lines | Table

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from otel_ofu import __version__
 from otel_ofu.app.doctor import Finding, GpuReport, Report, examine
 from otel_ofu.cli import options
-from otel_ofu.clock import SystemClock
+from otel_ofu.model.clock import SystemClock
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from otel_ofu.app.diagnoses import told
 from otel_ofu.app.state import could_be_state_dir
 from otel_ofu.cli import options
-from otel_ofu.engine.diagnose import explain_finding
-from otel_ofu.errors import OtelOfuError
+from otel_ofu.diagnose import explain_finding
 from otel_ofu.model import Diagnosis
+from otel_ofu.model.errors import OtelOfuError
 
 MOST_LISTED = 30
 

@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 
 from otel_ofu import __version__
-from otel_ofu.errors import ConfigError, OtelOfuError, SourceUnavailable
+from otel_ofu.model.errors import ConfigError, OtelOfuError, SourceUnavailable
 
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 

@@ -10,7 +10,6 @@ import json
 from collections.abc import Sequence
 
 from otel_ofu.catalog.skus import PRECISIONS, Sku, load_skus
-from otel_ofu.errors import ConfigError, Problem
 from otel_ofu.mfu.flops import (
     FlopsBreakdown,
     Mistake,
@@ -22,6 +21,7 @@ from otel_ofu.mfu.flops import (
     read_config,
 )
 from otel_ofu.mfu.summary import Run, summary_data, summary_lines
+from otel_ofu.model.errors import ConfigError, Problem
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
 from otel_ofu.config import Config, load_config, parse_duration
-from otel_ofu.errors import ConfigError, Problem
 from otel_ofu.export.console import Lines, Table
+from otel_ofu.model.errors import ConfigError, Problem
 
 log = logging.getLogger("otel_ofu")
 

@@ -16,13 +16,13 @@ from pathlib import Path
 from otel_ofu import __version__
 from otel_ofu.app.agent import Agent, run_until, stop_signals
 from otel_ofu.app.pipeline import Pipeline
+from otel_ofu.app.source_reader import Factory
 from otel_ofu.app.sources import Chosen, choose
 from otel_ofu.app.telemetry import Ground, Telemetry
 from otel_ofu.cli import options
-from otel_ofu.clock import SystemClock
 from otel_ofu.config import Config, Evidence, Flags, Host, Jobs, Rules
 from otel_ofu.model import Reading
-from otel_ofu.sampler.reader import Factory
+from otel_ofu.model.clock import SystemClock
 from otel_ofu.sources import Source
 from otel_ofu.sources.recording import Header, RecordingWriter
 

@@ -16,9 +16,9 @@ from otel_ofu.app.deriving import deriver
 from otel_ofu.app.replay import Replay, recorded_instants
 from otel_ofu.app.telemetry import Ground, Telemetry
 from otel_ofu.cli import options
-from otel_ofu.clock import SystemClock
 from otel_ofu.export.console.rows import DASH, short_model
 from otel_ofu.model import Observation
+from otel_ofu.model.clock import SystemClock
 from otel_ofu.sources.recording import RecordingSource, read_column_map
 
 INTERRUPTED = 130

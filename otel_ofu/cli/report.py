@@ -19,10 +19,10 @@ from otel_ofu import __version__
 from otel_ofu.app.report_prometheus import read_prometheus, stretch
 from otel_ofu.app.report_recordings import read_recordings, read_reports
 from otel_ofu.cli import options
-from otel_ofu.engine.promql.server import Server, ServerSettings
-from otel_ofu.errors import ConfigError, OtelOfuError, Problem
+from otel_ofu.model.errors import ConfigError, OtelOfuError, Problem
 from otel_ofu.report import Gather, Report, csv_text, json_text, page, report_of
 from otel_ofu.report.text import counted, moment
+from otel_ofu.rules.promql.server import Server, ServerSettings
 from otel_ofu.sources.recording import read_column_map
 
 DEFAULT_SINCE_S = 86400.0

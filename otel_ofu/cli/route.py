@@ -9,9 +9,9 @@ import argparse
 import os
 
 from otel_ofu.cli import options
-from otel_ofu.clock import SystemClock
-from otel_ofu.errors import ConfigError, Problem
-from otel_ofu.route import explain, parse_labels, sample
+from otel_ofu.model.clock import SystemClock
+from otel_ofu.model.errors import ConfigError, Problem
+from otel_ofu.notify import explain, parse_labels, sample
 
 
 def add(parser: argparse.ArgumentParser) -> None:

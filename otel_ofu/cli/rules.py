@@ -21,26 +21,26 @@ from otel_ofu.app.rules import rules_of
 from otel_ofu.app.state import could_be_state_dir
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.cli import options
-from otel_ofu.clock import SystemClock
 from otel_ofu.config import Config
-from otel_ofu.engine.backtest import Episode, Past, backtest, differences
-from otel_ofu.engine.explain import Explanation, explain
-from otel_ofu.engine.lint import lint
-from otel_ofu.engine.needs import retention_for
-from otel_ofu.engine.numpy_engine import NumpyEngine
-from otel_ofu.engine.promql.ruler import TARGETS, ExportOptions, export_rules
-from otel_ofu.engine.rulefile.load import load_rules
-from otel_ofu.engine.rulefile.rule import Rule, RuleSet
-from otel_ofu.engine.ruletest.promtool import is_promtool_file, run_promtool_file
-from otel_ofu.engine.ruletest.run import Result, run_tests
-from otel_ofu.engine.schema import schema
-from otel_ofu.engine.verdicts import CLEAR, HOLDS
-from otel_ofu.errors import ConfigError, OtelOfuError, Problem
+from otel_ofu.files.shipped import shipped
+from otel_ofu.files.yaml import read_yaml
 from otel_ofu.model import Observation
-from otel_ofu.resources import shipped
+from otel_ofu.model.clock import SystemClock
+from otel_ofu.model.errors import ConfigError, OtelOfuError, Problem
+from otel_ofu.rules.backtest import Episode, Past, backtest, differences
+from otel_ofu.rules.explain import Explanation, explain
+from otel_ofu.rules.files.lint import lint
+from otel_ofu.rules.files.load import load_rules
+from otel_ofu.rules.files.rule import Rule, RuleSet
+from otel_ofu.rules.needs import retention_for
+from otel_ofu.rules.numpy.engine import NumpyEngine
+from otel_ofu.rules.promql.ruler import TARGETS, ExportOptions, export_rules
+from otel_ofu.rules.schema import schema
+from otel_ofu.rules.tests.promtool import is_promtool_file, run_promtool_file
+from otel_ofu.rules.tests.run import Result, run_tests
+from otel_ofu.rules.verdicts import CLEAR, HOLDS
 from otel_ofu.sources.recording import RecordingReader
 from otel_ofu.store import Retention, Store
-from otel_ofu.yamlfile import read_yaml
 
 MOST_EXPLAINED = 8
 BUILT_IN = "built-in"

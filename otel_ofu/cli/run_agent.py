@@ -15,7 +15,7 @@ from otel_ofu import __version__
 from otel_ofu.app.agent import Agent, run_until, stop_signals
 from otel_ofu.app.deriving import deriver
 from otel_ofu.app.exporters import listen, otlp_targets
-from otel_ofu.app.job_voices import follower, job_settings
+from otel_ofu.app.job_reports import follower, job_settings
 from otel_ofu.app.owners import owner_settings
 from otel_ofu.app.pipeline import Pipeline
 from otel_ofu.app.receiving import check_receiver
@@ -25,10 +25,10 @@ from otel_ofu.app.state import state_dir
 from otel_ofu.app.telemetry import Ground, Telemetry
 from otel_ofu.cli import options
 from otel_ofu.cli.demo import run_demo
-from otel_ofu.clock import SystemClock
 from otel_ofu.config import Config
-from otel_ofu.errors import SourceUnavailable
 from otel_ofu.evidence import load_flags
+from otel_ofu.model.clock import SystemClock
+from otel_ofu.model.errors import SourceUnavailable
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_ofu.catalog.registry import Registry
+from otel_ofu.files.sqlite_file import why
 from otel_ofu.model import Attribute
 from otel_ofu.outbox.body import Body
 from otel_ofu.outbox.queues import QueueStats
-from otel_ofu.sqlitefile import why
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Histogram, Observation

@@ -12,11 +12,11 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeLogs, SeverityNumber
 
-from otel_ofu.export.event import Event
 from otel_ofu.export.request import Piece, RequestLimits, bundle
 from otel_ofu.export.resource import EntityKey, entity_key, key_values, resource_of, unix_nano
 from otel_ofu.export.sheet import SCOPE_NAME
 from otel_ofu.model import Attribute
+from otel_ofu.model.event import Event
 from otel_ofu.outbox.body import Body
 
 

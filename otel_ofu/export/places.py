@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from otel_ofu.deadline import cut
+from otel_ofu.net.deadline import cut
 
 
 class Places:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
+from otel_ofu.files.procfs import CgroupLine
 from otel_ofu.jobs import kubernetes, slurm
 from otel_ofu.jobs.cgroups import place_of
 from otel_ofu.jobs.devices import Inventory
@@ -19,8 +20,7 @@ from otel_ofu.jobs.kubernetes import Pods
 from otel_ofu.jobs.neighbours import Neighbours
 from otel_ofu.jobs.owner import JOB_ID, MAPPING, SOURCE, Claim
 from otel_ofu.jobs.podresources import Grant
-from otel_ofu.procfs import CgroupLine
-from otel_ofu.troubles import Troubles
+from otel_ofu.model.log_once import Troubles
 
 Allocated = Iterator[tuple[str, Claim]]
 _GPU_RESOURCE = re.compile(r"nvidia\.com/(?:gpu|mig)|amd\.com/gpu|\bgpu\.(?:nvidia|amd)\.com")

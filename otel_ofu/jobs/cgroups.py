@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from otel_ofu.procfs import CgroupLine
+from otel_ofu.files.procfs import CgroupLine
 
 # v1: /slurm[_host]/uid_N/job_N/step_X/task_N
 # v2: /system.slice/[host_]slurmstepd.scope/job_N/step_X/user/task_N

@@ -10,13 +10,13 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from otel_ofu.background import Background
-from otel_ofu.clock import Clock, SystemClock
 from otel_ofu.jobs.holders import GpuHolder
 from otel_ofu.jobs.poll import Inputs, Owners, Poll, Polled
 from otel_ofu.jobs.report import JobReport
 from otel_ofu.jobs.settings import JobSettings
 from otel_ofu.model import Device
+from otel_ofu.model.clock import Clock, SystemClock
+from otel_ofu.model.worker import Background
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from otel_ofu.jobs.kubernetes import Pod
 from otel_ofu.jobs.settings import JobSettings
-from otel_ofu.secretfile import read_token
+from otel_ofu.net.secret_file import read_token
 
 _MOST_BYTES = 64 * 2**20
 

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
+from otel_ofu.files.procfs import Denied, Environment, Gone, ProcFs
 from otel_ofu.jobs.cgroups import Place, place_of
-from otel_ofu.procfs import Denied, Environment, Gone, ProcFs
 
 MOST_ANCESTORS = 16
 MOST_MEMBERS = 32

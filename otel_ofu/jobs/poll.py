@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from otel_ofu.files.procfs import ProcFs
 from otel_ofu.jobs import allocations, kubernetes, slurm
 from otel_ofu.jobs.attribution import Attribution, Claims
 from otel_ofu.jobs.claims import claims_of, variables
@@ -26,8 +27,7 @@ from otel_ofu.jobs.podresources import Grant, PodResources, PodResourcesError
 from otel_ofu.jobs.settings import JobSettings
 from otel_ofu.jobs.watch import Look, Watch
 from otel_ofu.model import Device
-from otel_ofu.procfs import ProcFs
-from otel_ofu.troubles import Troubles
+from otel_ofu.model.log_once import Troubles
 
 log = logging.getLogger(__name__)
 

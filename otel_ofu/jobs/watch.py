@@ -10,10 +10,10 @@ import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from otel_ofu.files.procfs import CgroupLine, Denied, Gone, ProcFs, Stat
 from otel_ofu.jobs.cgroups import Place, place_of
 from otel_ofu.jobs.neighbours import Neighbours, telling
-from otel_ofu.procfs import CgroupLine, Denied, Gone, ProcFs, Stat
-from otel_ofu.troubles import Troubles
+from otel_ofu.model.log_once import Troubles
 
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 _SLACK_S = 0.05

@@ -14,8 +14,8 @@ from importlib.resources import files
 
 import msgspec
 
+from otel_ofu.files.yaml import convert, parse_yaml
 from otel_ofu.mfu.quantities import QUANTITIES, Conversion, Field, Quantity
-from otel_ofu.yamlfile import convert, parse_yaml
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ import os
 import sqlite3
 from pathlib import Path
 
-from otel_ofu.errors import OtelOfuError
-from otel_ofu.outbox.lanes import Slip
-from otel_ofu.outbox.parcel import Priority
-from otel_ofu.sqlitefile import FULL, IS_FOLDER, QUOTA, is_busy, set_aside, why
+from otel_ofu.files.sqlite_file import FULL, IS_FOLDER, QUOTA, is_busy, set_aside, why
+from otel_ofu.model.errors import OtelOfuError
+from otel_ofu.outbox.batch import Priority
+from otel_ofu.outbox.priority_queue import Slip
 
 _log = logging.getLogger(__name__)
 

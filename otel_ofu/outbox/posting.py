@@ -18,7 +18,7 @@ from otel_ofu.outbox.tls import TlsFiles, check_tls_files
 if TYPE_CHECKING:
     import requests
 
-    from otel_ofu.outbox.line import Line
+    from otel_ofu.outbox.connection import Line
 
 _MOST_ANSWER_BYTES = 64 * 1024
 
@@ -118,7 +118,7 @@ class Poster:
     def _opened(self) -> tuple[requests.Session, Line]:
         import requests  # noqa: PLC0415 - as above
 
-        from otel_ofu.outbox.line import Line, LineAdapter  # noqa: PLC0415 - imports requests
+        from otel_ofu.outbox.connection import Line, LineAdapter  # noqa: PLC0415 - imports requests
 
         if self._session is None or self._line is None:
             # Its lines hold whole URLs, and those of webhooks are secrets; all is told by `_words`.

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from otel_ofu.clock import Clock
+from otel_ofu.model.clock import Clock
+from otel_ofu.outbox.batch import Limits, Parcel, Priority
 from otel_ofu.outbox.body import Body
-from otel_ofu.outbox.disk_shelf import DiskShelf
-from otel_ofu.outbox.lanes import Lanes, Slip
-from otel_ofu.outbox.parcel import Limits, Parcel, Priority
-from otel_ofu.outbox.shelf import MemoryShelf, Shelf
+from otel_ofu.outbox.disk_storage import DiskShelf
+from otel_ofu.outbox.priority_queue import Lanes, Slip
+from otel_ofu.outbox.storage import MemoryShelf, Shelf
 from otel_ofu.outbox.tally import Observe
 
 _log = logging.getLogger(__name__)

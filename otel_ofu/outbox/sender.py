@@ -12,10 +12,10 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from otel_ofu.clock import Clock
+from otel_ofu.model.clock import Clock
+from otel_ofu.outbox.batch import Parcel, Priority
 from otel_ofu.outbox.body import Body
 from otel_ofu.outbox.outcome import Delivered, Outcome, Refused, TooLarge, Transport, Unavailable
-from otel_ofu.outbox.parcel import Parcel, Priority
 from otel_ofu.outbox.queues import Queue, QueueStats
 from otel_ofu.outbox.tally import Observe, Tally
 

@@ -6,7 +6,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from otel_ofu.errors import OtelOfuError
+from otel_ofu.model.errors import OtelOfuError
 
 
 class StateUnusable(OtelOfuError):  # noqa: N818 - a state, not a fault

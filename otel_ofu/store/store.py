@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from otel_ofu.catalog.registry import Registry
-from otel_ofu.clock import Clock, SystemClock
 from otel_ofu.model import Entity, EntityKind, Observation, Window
+from otel_ofu.model.clock import Clock, SystemClock
 from otel_ofu.store.block import Block
 from otel_ofu.store.fleet import KINDS, Fleet
 from otel_ofu.store.folder import StateFolder

@@ -20,9 +20,9 @@ from typing import Any
 
 from otel_ofu.app.pipeline import Pipeline
 from otel_ofu.app.telemetry import Ground, Telemetry
-from otel_ofu.clock import VirtualClock
 from otel_ofu.config import config_from_text
 from otel_ofu.model import Entity, Observation, Window
+from otel_ofu.model.clock import VirtualClock
 from tests.export.servers import HttpServer, Reply, http_server
 
 START_S = 1_793_620_800.0  # 2026-11-02 12:00 UTC

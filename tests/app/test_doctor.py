@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 from otel_ofu.app.doctor import ANSWER_S, second_readings
-from otel_ofu.clock import VirtualClock
-from otel_ofu.errors import SourceError, SourceUnavailable
 from otel_ofu.model import Device, Reading, Window
+from otel_ofu.model.clock import VirtualClock
+from otel_ofu.model.errors import SourceError, SourceUnavailable
 
 
 class Slow:

@@ -18,19 +18,19 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console
 
-from otel_ofu.app.demo_additions import DemoAddition
+from otel_ofu.app.demo_collectors import DemoAddition
 from otel_ofu.app.deriving import deriver
 from otel_ofu.app.pipeline import Pipeline
 from otel_ofu.app.replay import Replay, demo_instants
 from otel_ofu.app.telemetry import Ground, Telemetry
 from otel_ofu.catalog.prometheus_names import label_name, label_value, metric_name
 from otel_ofu.catalog.registry import Kind, load_registry
-from otel_ofu.clock import VirtualClock
 from otel_ofu.config import config_from_text
 from otel_ofu.export.console import Table
 from otel_ofu.export.console.rows import COLUMNS, DASH
 from otel_ofu.export.prometheus import DEFAULT_LABELS
 from otel_ofu.model import Attribute
+from otel_ofu.model.clock import VirtualClock
 from otel_ofu.sources.demo import DemoSource
 from tests.export.samples import attributes
 from tests.export.servers import HttpServer, http_server

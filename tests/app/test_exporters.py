@@ -6,7 +6,7 @@ import pytest
 
 from otel_ofu.app.exporters import listen, otlp_targets
 from otel_ofu.config import Config, Prometheus, config_from_text
-from otel_ofu.errors import ConfigError
+from otel_ofu.model.errors import ConfigError
 
 HTTP = "exporters: {otlp_http: {endpoint: http://127.0.0.1:4318}}"
 

@@ -11,10 +11,10 @@ import pytest
 
 from otel_ofu.app.state import state_dir
 from otel_ofu.app.telemetry import Ground, Telemetry
-from otel_ofu.clock import SystemClock
 from otel_ofu.config import config_from_text
 from otel_ofu.export.agent import agent_id
 from otel_ofu.model import Entity, Observation, Window
+from otel_ofu.model.clock import SystemClock
 from tests.app.test_rules import RULE, World, names
 from tests.disks import full_disk
 

@@ -11,8 +11,8 @@ import pytest
 from otel_ofu.app.deriving import deriver, reference_policy, skus
 from otel_ofu.app.replay import Replay, demo_instants, recorded_instants
 from otel_ofu.config import Gpu
-from otel_ofu.errors import ConfigError
 from otel_ofu.model import Device, Observation, Reading, Window
+from otel_ofu.model.errors import ConfigError
 from otel_ofu.sources.demo import DemoSource
 from otel_ofu.sources.recording import RecordingSource, RecordingWriter
 

@@ -11,7 +11,7 @@ import pytest
 
 from otel_ofu.app.report_recordings import read_recordings, read_reports
 from otel_ofu.config import Gpu
-from otel_ofu.errors import ConfigError
+from otel_ofu.model.errors import ConfigError
 from otel_ofu.report import Gather, Report, report_of
 from otel_ofu.sources.demo import DemoSource
 from otel_ofu.sources.recording import Header, RecordingWriter

@@ -16,9 +16,9 @@ from otel_ofu.app.pipeline import Pipeline
 from otel_ofu.app.replay import Replay, demo_instants
 from otel_ofu.app.rules import base_interval_s, rules_of
 from otel_ofu.app.telemetry import Ground, Telemetry
-from otel_ofu.clock import SystemClock, VirtualClock
 from otel_ofu.config import Config, config_from_text
 from otel_ofu.model import Entity, Observation, Window
+from otel_ofu.model.clock import SystemClock, VirtualClock
 from otel_ofu.sources.demo import DemoSource
 
 RULE = """\

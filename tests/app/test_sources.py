@@ -9,9 +9,9 @@ from threading import Thread
 import pytest
 
 from otel_ofu.app.sources import choose, look_at, look_of
-from otel_ofu.clock import SystemClock
 from otel_ofu.config import Gpu, config_from_text
-from otel_ofu.errors import SourceUnavailable
+from otel_ofu.model.clock import SystemClock
+from otel_ofu.model.errors import SourceUnavailable
 from otel_ofu.sources.dcgm.probe import DcgmProbe, Problem
 from otel_ofu.sources.dcgm.wire import GpuProfiling
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from otel_ofu.app.state import state_dir
-from otel_ofu.errors import OtelOfuError
+from otel_ofu.model.errors import OtelOfuError
 
 
 def test_the_config_comes_first_and_the_folder_is_made(tmp_path: Path) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.clock import VirtualClock
 from otel_ofu.derive.fleet_jobs import DESCRIBE_S, MOST_STEPS, FleetJobs
 from otel_ofu.derive.jobs import JobAggregator
 from otel_ofu.model import Attribute, Entity, Observation, Window
+from otel_ofu.model.clock import VirtualClock
 from otel_ofu.store import Store
 
 STEP_S = 10.0

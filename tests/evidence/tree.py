@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from otel_ofu.procfs import INITIAL_NAMESPACE
+from otel_ofu.files.procfs import INITIAL_NAMESPACE
 
 GPU = "GPU-00000000-0000-4000-8000-{:012x}"
 UPTIME_S = 1000.0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
-from otel_ofu.export.event import WARN, Event
 from otel_ofu.export.logs import encode_logs
 from otel_ofu.export.request import unpack
+from otel_ofu.model.event import WARN, Event
 from tests.export.samples import COMMON, attributes, gpu
 
 

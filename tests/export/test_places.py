@@ -8,8 +8,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from otel_ofu.clock import VirtualClock
 from otel_ofu.export.places import Places
+from otel_ofu.model.clock import VirtualClock
 
 Pair = tuple[socket.socket, socket.socket]
 

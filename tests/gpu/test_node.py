@@ -12,10 +12,10 @@ import pytest
 
 from otel_ofu.app.deriving import deriver
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.clock import SystemClock
 from otel_ofu.config import Gpu
-from otel_ofu.errors import SourceUnavailable
 from otel_ofu.model import Reading
+from otel_ofu.model.clock import SystemClock
+from otel_ofu.model.errors import SourceUnavailable
 from otel_ofu.sources.nvml import NvmlSource, open_nvml
 
 pytestmark = pytest.mark.gpu

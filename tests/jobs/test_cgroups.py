@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from otel_ofu.files.procfs import CgroupLine
 from otel_ofu.jobs.cgroups import Place, place_of
-from otel_ofu.procfs import CgroupLine
 from tests.jobs.tree import CONTAINER, POD_UID
 
 SLUID = "s8FXKTA79XAR00"

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from otel_ofu.clock import VirtualClock
+from otel_ofu.files.procfs import INITIAL_NAMESPACE
 from otel_ofu.jobs import JobFinder, JobSettings, Owner
 from otel_ofu.model import Device
-from otel_ofu.procfs import INITIAL_NAMESPACE
+from otel_ofu.model.clock import VirtualClock
 
 GPU = "GPU-00000000-0000-4000-8000-{:012x}"
 POD_UID = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"

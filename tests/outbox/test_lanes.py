@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_ofu.outbox.lanes import Lanes, Slip
-from otel_ofu.outbox.parcel import Limits, Priority
+from otel_ofu.outbox.batch import Limits, Priority
+from otel_ofu.outbox.priority_queue import Lanes, Slip
 
 M, E = Priority.METRICS, Priority.EVENTS
 

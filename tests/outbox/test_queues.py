@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from otel_ofu.clock import VirtualClock
+from otel_ofu.model.clock import VirtualClock
+from otel_ofu.outbox.batch import Limits, Priority
 from otel_ofu.outbox.body import Body
 from otel_ofu.outbox.outbox_file import OutboxError
-from otel_ofu.outbox.parcel import Limits, Priority
 from otel_ofu.outbox.queues import Outbox, Queue
 
 Opened = Callable[..., Outbox]
@@ -205,10 +205,10 @@ def test_what_was_dropped_is_gone_from_the_disk(tmp_path: Path, reason: str) -> 
 WRITER = """
 import sys
 from pathlib import Path
-from otel_ofu.clock import SystemClock
+from otel_ofu.model.clock import SystemClock
 from otel_ofu.outbox.body import Body
 from otel_ofu.outbox.queues import Outbox
-from otel_ofu.outbox.parcel import Limits
+from otel_ofu.outbox.batch import Limits
 queue = Outbox(Path(sys.argv[1]), {"otlp": Limits()}, SystemClock()).queues["otlp"]
 number = 0
 while True:
@@ -410,10 +410,10 @@ def test_an_event_that_only_memory_took_still_overtakes_the_metrics_on_the_disk(
 FULL_DISK = """
 import resource, sys
 from pathlib import Path
-from otel_ofu.clock import SystemClock
+from otel_ofu.model.clock import SystemClock
 from otel_ofu.outbox.body import Body
 from otel_ofu.outbox.queues import Outbox
-from otel_ofu.outbox.parcel import Limits
+from otel_ofu.outbox.batch import Limits
 outbox = Outbox(Path(sys.argv[1]), {"otlp": Limits(max_bytes=200_000)}, SystemClock())
 queue = outbox.queues["otlp"]
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_ofu.clock import Clock, SystemClock, VirtualClock
 from otel_ofu.export.request import halves
+from otel_ofu.model.clock import Clock, SystemClock, VirtualClock
+from otel_ofu.outbox.batch import Limits, Priority
 from otel_ofu.outbox.body import Body
 from otel_ofu.outbox.outcome import Delivered, Outcome, Refused, TooLarge, Unavailable
-from otel_ofu.outbox.parcel import Limits, Priority
 from otel_ofu.outbox.queues import Outbox, Queue
 from otel_ofu.outbox.sender import Backoff, Sender
 from tests.export.samples import body, points, values

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from otel_ofu.resources import shipped
+from otel_ofu.files.shipped import shipped
 from tests.cli.command import NOWHERE, started
 from tests.peers.child import wait_until
 from tests.peers.peer import run_tool

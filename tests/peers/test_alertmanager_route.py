@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-from otel_ofu.clock import SystemClock
 from otel_ofu.model import Diagnosis, RankedCause
+from otel_ofu.model.clock import SystemClock
+from otel_ofu.notify import Delivery, Router, queue_limits, sample
+from otel_ofu.notify.settings import RouteSettings
 from otel_ofu.outbox.queues import Outbox
-from otel_ofu.route import Delivery, Router, queue_limits, sample
-from otel_ofu.route.settings import RouteSettings
 from tests.export.servers import HttpServer, http_server
+from tests.notify.said import said, settings
 from tests.peers.child import wait_until
 from tests.peers.peer import run_tool
 from tests.peers.processes import Alertmanager
-from tests.route.said import said, settings
 
 pytestmark = pytest.mark.peer
 

@@ -15,9 +15,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.clock import SystemClock
 from otel_ofu.export.agent import AgentMetrics
-from otel_ofu.export.event import WARN, Event
 from otel_ofu.export.logs import encode_logs
 from otel_ofu.export.metrics import EncoderOptions, MetricEncoder
 from otel_ofu.export.otlp import check, transport_for
@@ -25,9 +23,11 @@ from otel_ofu.export.otlp_json import json_line
 from otel_ofu.export.request import unpack
 from otel_ofu.export.settings import OtlpOptions, OtlpSettings, Signal, resolve
 from otel_ofu.model import Entity, Observation, Window
+from otel_ofu.model.clock import SystemClock
+from otel_ofu.model.event import WARN, Event
+from otel_ofu.outbox.batch import Limits, Priority
 from otel_ofu.outbox.body import Body
 from otel_ofu.outbox.outcome import Transport
-from otel_ofu.outbox.parcel import Limits, Priority
 from otel_ofu.outbox.queues import Outbox, Queue
 from otel_ofu.outbox.sender import Backoff, Sender
 from tests.peers.certs import Certificates

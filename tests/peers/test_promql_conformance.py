@@ -18,31 +18,31 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from otel_ofu.clock import VirtualClock
-from otel_ofu.engine.language import parse_condition
-from otel_ofu.engine.numpy_engine import NumpyEngine
-from otel_ofu.engine.printing import to_text
-from otel_ofu.engine.promql.ears import PromqlEars
-from otel_ofu.engine.promql.engine import PromqlEngine
-from otel_ofu.engine.promql.identity import entity_of, key_of
-from otel_ofu.engine.promql.queries import alert_query, verdict_query
-from otel_ofu.engine.promql.ruler import TARGETS, export_rules
-from otel_ofu.engine.promql.samples import NotInPromql
-from otel_ofu.engine.promql.server import QueryError, Server, ServerSettings
-from otel_ofu.engine.promql.settings import Settings
-from otel_ofu.engine.rulefile import RuleSet, load_rules
-from otel_ofu.engine.silence import StoreEars
-from otel_ofu.engine.syntax import Boolean, Expression, Flag, Latest, Number, Over, walk
-from otel_ofu.engine.verdicts import CLEAR, HOLDS, UNKNOWN, Observed, Question, Round
+from otel_ofu.files.shipped import shipped
 from otel_ofu.model import EntityKind
-from otel_ofu.resources import shipped
+from otel_ofu.model.clock import VirtualClock
+from otel_ofu.rules.files import RuleSet, load_rules
+from otel_ofu.rules.language.language import parse_condition
+from otel_ofu.rules.language.printing import to_text
+from otel_ofu.rules.language.syntax import Boolean, Expression, Flag, Latest, Number, Over, walk
+from otel_ofu.rules.lifecycle.silence import StoreEars
+from otel_ofu.rules.numpy.engine import NumpyEngine
+from otel_ofu.rules.promql.engine import PromqlEngine
+from otel_ofu.rules.promql.identity import entity_of, key_of
+from otel_ofu.rules.promql.last_seen import PromqlEars
+from otel_ofu.rules.promql.queries import alert_query, verdict_query
+from otel_ofu.rules.promql.ruler import TARGETS, export_rules
+from otel_ofu.rules.promql.samples import NotInPromql
+from otel_ofu.rules.promql.server import QueryError, Server, ServerSettings
+from otel_ofu.rules.promql.settings import Settings
+from otel_ofu.rules.verdicts import CLEAR, HOLDS, UNKNOWN, Observed, Question, Round
 from otel_ofu.store import Store
-from tests.engine.promql.fleet import STEP_S, Fleet, fleet_registry, small_fleet
-from tests.engine.trees import conditions
 from tests.peers.conftest import built
 from tests.peers.peer import run_tool
 from tests.peers.processes import Prometheus
 from tests.properties import examples
+from tests.rules.promql.fleet import STEP_S, Fleet, fleet_registry, small_fleet
+from tests.rules.trees import conditions
 
 pytestmark = pytest.mark.peer
 

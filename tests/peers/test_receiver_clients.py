@@ -24,17 +24,17 @@ from opentelemetry.sdk.metrics.export import MetricExporter, PeriodicExportingMe
 from opentelemetry.sdk.resources import Resource
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.clock import SystemClock
 from otel_ofu.mfu import built_in_names
 from otel_ofu.model import Observation, Window
-from otel_ofu.receiver import Address, Limits, Receiver, ReceiverSettings, Tls
-from otel_ofu.receiver.work import Task
+from otel_ofu.model.clock import SystemClock
+from otel_ofu.receive import Address, Limits, Receiver, ReceiverSettings, Tls
+from otel_ofu.receive.work import Task
 from otel_ofu.store import Store
 from tests.peers.certs import Certificates
 from tests.peers.child import HOST, wait_until
 from tests.peers.conftest import factory
 from tests.peers.processes import Collector, ServerTls
-from tests.receiver.bodies import gpu, ticks, values
+from tests.receive.bodies import gpu, ticks, values
 
 Json = dict[str, Any]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from otel_ofu.app.report_prometheus import read_prometheus, stretch
-from otel_ofu.engine.promql.server import Server, ServerSettings
 from otel_ofu.report import Gather, Report, report_of
+from otel_ofu.rules.promql.server import Server, ServerSettings
 from tests.peers.processes import Prometheus
 
 pytestmark = pytest.mark.peer

@@ -9,13 +9,13 @@ from functools import cache
 import pytest
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.engine.backtest import backtest
-from otel_ofu.engine.lint import lint
-from otel_ofu.engine.needs import retention_for
-from otel_ofu.engine.rulefile import Case, Rule, RuleSet, load_rules
-from otel_ofu.engine.ruletest import run_case
+from otel_ofu.files.shipped import shipped
 from otel_ofu.model import Entity, Observation, Window
-from otel_ofu.resources import shipped
+from otel_ofu.rules.backtest import backtest
+from otel_ofu.rules.files import Case, Rule, RuleSet, load_rules
+from otel_ofu.rules.files.lint import lint
+from otel_ofu.rules.needs import retention_for
+from otel_ofu.rules.tests import run_case
 
 REGISTRY = load_registry()
 START_S = 1_728_000_000.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 
-from otel_ofu.engine.diagnose import card
+from otel_ofu.diagnose import card
 from tests.scenarios.healthy import false_pages
 from tests.scenarios.report import judge, table
 from tests.scenarios.story import stories

@@ -15,10 +15,9 @@ import numpy as np
 
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.catalog.skus import load_skus
-from otel_ofu.clock import VirtualClock
 from otel_ofu.derive import Deriver, Settings
 from otel_ofu.derive.jobs import JobAggregator
-from otel_ofu.engine.diagnose import (
+from otel_ofu.diagnose import (
     Baselines,
     CauseBook,
     Diagnoser,
@@ -26,13 +25,14 @@ from otel_ofu.engine.diagnose import (
     load_causes,
     looked_at,
 )
-from otel_ofu.engine.engine import Engine
-from otel_ofu.engine.needs import retention_for
-from otel_ofu.engine.numpy_engine import NumpyEngine
-from otel_ofu.engine.rulefile import RuleSet, load_rules
-from otel_ofu.engine.silence import StoreEars
+from otel_ofu.files.shipped import shipped
 from otel_ofu.model import Diagnosis, Entity, Gap, GapReason, Observation, Reading, Window
-from otel_ofu.resources import shipped
+from otel_ofu.model.clock import VirtualClock
+from otel_ofu.rules.files import RuleSet, load_rules
+from otel_ofu.rules.lifecycle.engine import Engine
+from otel_ofu.rules.lifecycle.silence import StoreEars
+from otel_ofu.rules.needs import retention_for
+from otel_ofu.rules.numpy.engine import NumpyEngine
 from otel_ofu.sources.demo import DemoSource
 from otel_ofu.store import Store
 from tests.scenarios.story import Story

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from otel_ofu.catalog.registry import Registry, load_registry
-from otel_ofu.clock import VirtualClock
 from otel_ofu.model import Entity, Observation, Window
+from otel_ofu.model.clock import VirtualClock
 from otel_ofu.store import Retention, Store
 
 START_S = 1_800_000_000.0

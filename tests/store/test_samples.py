@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.clock import VirtualClock
 from otel_ofu.model import Entity, Observation, Window
+from otel_ofu.model.clock import VirtualClock
 from otel_ofu.store import Retention, Store
 from tests.properties import examples
 from tests.store.fleets import NAN, START_S, Bench, gpu, seen

@@ -15,8 +15,8 @@ from otel_ofu.evidence.flags.book import FlagBook
 from otel_ofu.evidence.flags.jsonconf import JsonConf
 from otel_ofu.evidence.flags.lineage import Lineage
 from otel_ofu.evidence.flags.ncclconf import Conf, NcclConf
-from otel_ofu.procfs import Denied, Gone, ProcFs, Stat
-from otel_ofu.troubles import Troubles
+from otel_ofu.files.procfs import Denied, Gone, ProcFs, Stat
+from otel_ofu.model.log_once import Troubles
 
 MOST_BYTES_MAPS = 16 * 2**20
 MAPS_EVERY = 20

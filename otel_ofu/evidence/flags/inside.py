@@ -12,8 +12,8 @@ import stat
 from collections.abc import Iterator
 from contextlib import ExitStack
 
-from otel_ofu.plainfile import Mounts, mounts, require_plain
-from otel_ofu.procfs import read_descriptor
+from otel_ofu.files.plain_file import Mounts, mounts, require_plain
+from otel_ofu.files.procfs import read_descriptor
 
 MOST_STEPS = 256
 """Parts of a path, those of the links in it included."""

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import msgspec
 
 from otel_ofu.evidence.flags.inside import read_inside
-from otel_ofu.procfs import LONGEST_VALUE, ProcFs
+from otel_ofu.files.procfs import LONGEST_VALUE, ProcFs
 
 OPTIONS = ("--deepspeed_config", "--deepspeed-config", "--deepspeed", "--ds_config")
 MOST_BYTES = 2**20

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from otel_ofu.procfs import Denied, Gone, ProcFs
+from otel_ofu.files.procfs import Denied, Gone, ProcFs
 
 MOST_ANCESTORS = 16
 

@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from otel_ofu.errors import ConfigError, Problem
 from otel_ofu.evidence.flags.book import FlagBook
 from otel_ofu.evidence.flags.rows import Fact, Flag, FlagFile, Look
-from otel_ofu.resources import shipped
-from otel_ofu.yamlfile import Steps, YamlFile, convert, read_yaml
+from otel_ofu.files.shipped import shipped
+from otel_ofu.files.yaml import Steps, YamlFile, convert, read_yaml
+from otel_ofu.model.errors import ConfigError, Problem
 
 Mistake = tuple[Steps, str]
 

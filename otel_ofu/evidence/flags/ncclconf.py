@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from otel_ofu.evidence.flags.book import CONF_FILE
 from otel_ofu.evidence.flags.inside import read_inside
-from otel_ofu.procfs import LONGEST_VALUE, Denied, Gone, ProcFs
+from otel_ofu.files.procfs import LONGEST_VALUE, Denied, Gone, ProcFs
 
 SYSTEM_FILE = "/etc/nccl.conf"
 USER_FILE = ".nccl.conf"

@@ -11,15 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from otel_ofu.background import Background
-from otel_ofu.clock import Clock, SystemClock
 from otel_ofu.evidence.flags.book import FlagBook
 from otel_ofu.evidence.flags.report import FlagReport
 from otel_ofu.evidence.flags.scanning import Inputs, Scan
 from otel_ofu.evidence.flags.settings import FlagSettings
 from otel_ofu.evidence.flags.state import FlagScan, Holder
-from otel_ofu.procfs import ProcFs
-from otel_ofu.troubles import Troubles
+from otel_ofu.files.procfs import ProcFs
+from otel_ofu.model.clock import Clock, SystemClock
+from otel_ofu.model.log_once import Troubles
+from otel_ofu.model.worker import Background
 
 log = logging.getLogger(__name__)
 

@@ -16,9 +16,9 @@ from otel_ofu.evidence.flags.judge import Answer, Court, Seen
 from otel_ofu.evidence.flags.lineage import Lineage
 from otel_ofu.evidence.flags.report import FlagReport
 from otel_ofu.evidence.flags.state import DeviceFlags, FlagScan, FlagState, Holder, Source
+from otel_ofu.files.procfs import Denied, ProcFs
 from otel_ofu.model import Gap, GapReason
-from otel_ofu.procfs import Denied, ProcFs
-from otel_ofu.troubles import Troubles
+from otel_ofu.model.log_once import Troubles
 
 Answers = Mapping[str, Answer]
 Place = tuple[int, int, str, str]

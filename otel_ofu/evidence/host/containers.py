@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from otel_ofu.evidence.host.part import FIRST, Values
+from otel_ofu.files.procfs import Denied, Gone, ProcFs, read_file
 from otel_ofu.model import Gap, GapReason
-from otel_ofu.procfs import Denied, Gone, ProcFs, read_file
 
 _V2 = re.compile(rb"^0::(/[^\n]*)$", re.MULTILINE)
 _PERIODS = re.compile(rb"^nr_periods (\d+)$", re.MULTILINE)

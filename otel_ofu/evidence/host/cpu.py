@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from otel_ofu.evidence.host.part import FIRST, Values
+from otel_ofu.files.procfs import Gone, ProcFs
 from otel_ofu.model import Gap, GapReason
-from otel_ofu.procfs import Gone, ProcFs
 
 # user, nice, system, idle, iowait, irq, softirq, steal; guests are part of user and nice.
 _MODES: dict[str, tuple[int, ...]] = {

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from otel_ofu.evidence.host.part import Totals, Values
-from otel_ofu.procfs import Gone, ProcFs
+from otel_ofu.files.procfs import Gone, ProcFs
 
 _SECTOR_BYTES = 512
 """The kernel's, whatever the disk's."""

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from otel_ofu.evidence.host.part import FIRST, Totals, Values, grown
+from otel_ofu.files.procfs import Denied, Gone, read_file
 from otel_ofu.model import Gap, GapReason
-from otel_ofu.procfs import Denied, Gone, read_file
 
 WORD_BYTES = 4
 ERRORS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from otel_ofu.evidence.host.part import Values
-from otel_ofu.procfs import ProcFs
+from otel_ofu.files.procfs import ProcFs
 
 _LINE = re.compile(rb"^(MemTotal|MemAvailable):\s+(\d+) kB$", re.MULTILINE)
 _KIB = 1024

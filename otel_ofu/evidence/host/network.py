@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from otel_ofu.evidence.host.part import Totals, Values
-from otel_ofu.procfs import Denied, Gone, ProcFs
+from otel_ofu.files.procfs import Denied, Gone, ProcFs
 
 LOOPBACK = "lo"
 _VIRTUAL = re.compile(

@@ -10,8 +10,8 @@ import os
 from collections.abc import Callable, Collection, Sequence
 
 from otel_ofu.evidence.host.part import FIRST, Values
+from otel_ofu.files.procfs import Denied, Gone, ProcFs, Stat
 from otel_ofu.model import Gap, GapReason
-from otel_ofu.procfs import Denied, Gone, ProcFs, Stat
 
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 _NOBODY = Gap(GapReason.NOT_READY, "no process holds a GPU")

@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.clock import Clock, SystemClock
 from otel_ofu.evidence.host.containers import Containers
 from otel_ofu.evidence.host.cpu import Cpu, Pressure, RunQueue
 from otel_ofu.evidence.host.disks import Disks
@@ -20,9 +19,10 @@ from otel_ofu.evidence.host.memory import Memory
 from otel_ofu.evidence.host.network import Network
 from otel_ofu.evidence.host.part import Part, Values
 from otel_ofu.evidence.host.ranks import Ranks
+from otel_ofu.files.procfs import Denied, Gone, ProcFs
 from otel_ofu.model import Attribute, Entity, Gap, GapReason, Observation, Window
-from otel_ofu.procfs import Denied, Gone, ProcFs
-from otel_ofu.troubles import Once
+from otel_ofu.model.clock import Clock, SystemClock
+from otel_ofu.model.log_once import Once
 
 log = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from otel_ofu.errors import OtelOfuError
+from otel_ofu.model.errors import OtelOfuError
 
 
 class ModelConfigError(OtelOfuError):

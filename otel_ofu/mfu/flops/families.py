@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from otel_ofu.files.yaml import convert, parse_yaml
 from otel_ofu.mfu.flops.errors import ModelKeyError
-from otel_ofu.yamlfile import convert, parse_yaml
 
 Build = Literal["uniform", "nemotron_h", "jamba", "granite", "bamba", "mamba", "mamba2"]
 

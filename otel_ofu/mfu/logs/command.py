@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from otel_ofu.clock import Clock
+from otel_ofu.model.clock import Clock
 
 PIECE_BYTES = 256 * 1024
 FIRST_PAUSE_S = 10.0

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from otel_ofu.clock import Clock
 from otel_ofu.mfu.logs.blocks import LineBlocks
 from otel_ofu.mfu.logs.command import CommandTail
 from otel_ofu.mfu.logs.paths import MAX_FILES, PathTemplate
 from otel_ofu.mfu.logs.scanner import Origin, Scanner
 from otel_ofu.mfu.logs.tail import FileTail, Identity, Left, Start, TailCounts
 from otel_ofu.mfu.report import JobReport
+from otel_ofu.model.clock import Clock
 
 BUDGET_BYTES = 8 * 1024 * 1024
 RESCAN_S = 10.0

@@ -13,9 +13,9 @@ from importlib.resources import files
 
 import msgspec
 
+from otel_ofu.files.yaml import convert, parse_yaml
 from otel_ofu.mfu.logs.number import number_at
 from otel_ofu.mfu.quantities import QUANTITIES, Field, Quantity
-from otel_ofu.yamlfile import convert, parse_yaml
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
-from otel_ofu.errors import OtelOfuError
 from otel_ofu.mfu.logs.blocks import line_end
 from otel_ofu.mfu.logs.formats import Figures
 from otel_ofu.mfu.logs.number import number_at
 from otel_ofu.mfu.quantities import QUANTITIES, Field, Quantity
+from otel_ofu.model.errors import OtelOfuError
 
 MAX_PATTERN = 2_000
 MAX_MEMORY_BYTES = 8 * 1024 * 1024

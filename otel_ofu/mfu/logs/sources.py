@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from otel_ofu.clock import Clock
-from otel_ofu.errors import OtelOfuError
 from otel_ofu.mfu.logs.follower import Followed, Follower
 from otel_ofu.mfu.logs.formats import readers_of
 from otel_ofu.mfu.logs.paths import PathTemplate
 from otel_ofu.mfu.logs.patterns import LinePattern, PatternError
 from otel_ofu.mfu.logs.scanner import Scanner
 from otel_ofu.mfu.logs.tail import Start
+from otel_ofu.model.clock import Clock
+from otel_ofu.model.errors import OtelOfuError
 
 Steps = tuple[str | int, ...]
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
-from otel_ofu.plainfile import mounts, require_plain
+from otel_ofu.files.plain_file import mounts, require_plain
 
 PIECE_BYTES = 256 * 1024
 MAX_BACKLOG_BYTES = 64 * 1024 * 1024

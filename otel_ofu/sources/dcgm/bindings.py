@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from otel_ofu.errors import SourceUnavailable
+from otel_ofu.model.errors import SourceUnavailable
 from otel_ofu.sources.dcgm import codes
 
 _MODULES = ("pydcgm", "dcgm_agent", "dcgm_structs", "dcgm_fields")

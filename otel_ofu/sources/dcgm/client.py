@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from otel_ofu.clock import Clock
-from otel_ofu.errors import SourceUnavailable
+from otel_ofu.model.clock import Clock
+from otel_ofu.model.errors import SourceUnavailable
 from otel_ofu.sources.dcgm import bindings, codes
 from otel_ofu.sources.dcgm.bindings import Bindings
 from otel_ofu.sources.dcgm.blocks import Periods

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from otel_ofu.clock import Clock
+from otel_ofu.model.clock import Clock
 from otel_ofu.sources.dcgm import codes, inventory, profiling
 from otel_ofu.sources.dcgm.answers import Entity
 from otel_ofu.sources.dcgm.blanks import Blank, blank_reason

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from otel_ofu.errors import SourceUnavailable
+from otel_ofu.model.errors import SourceUnavailable
 
 DEFAULT_PORT = 5555
 MIN_INTERVAL_S = 0.1

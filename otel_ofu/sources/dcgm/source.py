@@ -10,9 +10,9 @@ import logging
 from collections.abc import Callable, Sequence
 
 from otel_ofu.catalog.registry import Registry
-from otel_ofu.clock import Clock
-from otel_ofu.errors import SourceError, SourceUnavailable
 from otel_ofu.model import Gap, GapReason, Reading, Window
+from otel_ofu.model.clock import Clock
+from otel_ofu.model.errors import SourceError, SourceUnavailable
 from otel_ofu.sources.dcgm.child import STOP_GRACE_S, Channel, ChannelClosedError, Child
 from otel_ofu.sources.dcgm.judge import Moment
 from otel_ofu.sources.dcgm.readings import NAME, Interpreter

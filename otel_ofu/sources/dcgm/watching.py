@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from otel_ofu.clock import Clock
 from otel_ofu.model import GapReason
+from otel_ofu.model.clock import Clock
 from otel_ofu.sources.dcgm import codes, profiling
 from otel_ofu.sources.dcgm.blocks import MAX_PROFILING_FIELDS, Block, Share
 from otel_ofu.sources.dcgm.codes import Trouble

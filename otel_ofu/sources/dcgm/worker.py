@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
-from otel_ofu.clock import SystemClock
+from otel_ofu.model.clock import SystemClock
 from otel_ofu.sources.dcgm.client import Client
 from otel_ofu.sources.dcgm.report import reports
 from otel_ofu.sources.dcgm.wire import (

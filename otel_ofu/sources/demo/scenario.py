@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 import yaml
 
-from otel_ofu.errors import ConfigError, Problem
+from otel_ofu.model.errors import ConfigError, Problem
 from otel_ofu.sources.demo.job import FIELD, Array, healthy_demand
 
 

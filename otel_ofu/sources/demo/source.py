@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from otel_ofu.errors import ConfigError, Problem, SourceError
 from otel_ofu.model import Device, Reading, Window
+from otel_ofu.model.errors import ConfigError, Problem, SourceError
 from otel_ofu.sources.demo.gpu import MODEL
 from otel_ofu.sources.demo.scenario import Fact, Scenario, Story, load_library, named
 from otel_ofu.sources.demo.simulation import PEAK_FLOP_PER_S, Frame, JobReport, Simulation

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from otel_ofu.errors import SourceError, SourceUnavailable
 from otel_ofu.model import Device
+from otel_ofu.model.errors import SourceError, SourceUnavailable
 from otel_ofu.sources.nvml.statuses import NOT_FOUND, SESSION_OVER, words
 
 _log = logging.getLogger(__name__)

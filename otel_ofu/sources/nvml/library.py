@@ -9,7 +9,7 @@ import ctypes
 import logging
 from types import ModuleType
 
-from otel_ofu.errors import SourceUnavailable
+from otel_ofu.model.errors import SourceUnavailable
 
 _log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from otel_ofu.clock import Clock
 from otel_ofu.model import Device, Gap, Reading, Window
+from otel_ofu.model.clock import Clock
 from otel_ofu.sources.nvml.counters import Counter
 from otel_ofu.sources.nvml.gpm import GpmPair
 from otel_ofu.sources.nvml.statuses import DeviceLost

@@ -14,8 +14,8 @@ from types import ModuleType
 from typing import Any
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.clock import Clock
 from otel_ofu.model import Device, Gap, GapReason, Reading
+from otel_ofu.model.clock import Clock
 from otel_ofu.sources.nvml.counters import counters_of
 from otel_ofu.sources.nvml.devices import Board, Found, Handle, Instance, find_boards, told
 from otel_ofu.sources.nvml.gpm import GpmPair, GpmRequest, gpm_refusal

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from otel_ofu.clock import Clock
-from otel_ofu.errors import SourceError
 from otel_ofu.model import Reading
+from otel_ofu.model.clock import Clock
+from otel_ofu.model.errors import SourceError
 from otel_ofu.sources.nvml.library import open_library
 from otel_ofu.sources.nvml.processes import GpuProcess
 from otel_ofu.sources.nvml.reader import NAME

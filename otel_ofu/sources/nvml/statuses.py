@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from types import ModuleType
 
-from otel_ofu.errors import SourceError
 from otel_ofu.model import Gap, GapReason
+from otel_ofu.model.errors import SourceError
 
 PERMISSION_HINT = (
     "run the agent as root or with CAP_SYS_ADMIN (in a container: privileged), or load the driver "

@@ -13,9 +13,9 @@ from typing import Annotated, Literal
 import msgspec
 
 from otel_ofu.catalog.registry import Registry, load_registry
-from otel_ofu.errors import ConfigError, Problem
+from otel_ofu.files.yaml import Steps, YamlFile, convert, read_yaml
 from otel_ofu.model import Device, GapReason
-from otel_ofu.yamlfile import Steps, YamlFile, convert, read_yaml
+from otel_ofu.model.errors import ConfigError, Problem
 
 UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 

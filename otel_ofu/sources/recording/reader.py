@@ -15,8 +15,8 @@ from typing import BinaryIO, cast
 import msgspec
 
 from otel_ofu.catalog.registry import Registry, load_registry
-from otel_ofu.errors import ConfigError, Problem
 from otel_ofu.model import Device, Reading
+from otel_ofu.model.errors import ConfigError, Problem
 from otel_ofu.sources.recording.format import (
     VERSION,
     DeviceLine,

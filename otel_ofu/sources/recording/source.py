@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from otel_ofu.errors import ConfigError, Problem
 from otel_ofu.model import Reading
+from otel_ofu.model.errors import ConfigError, Problem
 from otel_ofu.sources.recording.columns import ColumnMap
 from otel_ofu.sources.recording.reader import RecordingReader, Tick
 from otel_ofu.sources.recording.table import TableReader

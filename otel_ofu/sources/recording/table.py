@@ -19,8 +19,8 @@ from typing import TextIO
 import msgspec
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.errors import ConfigError, Problem
 from otel_ofu.model import Device, Gap, Reading, Window
+from otel_ofu.model.errors import ConfigError, Problem
 from otel_ofu.sources.recording.columns import UNITS, Column, ColumnMap
 from otel_ofu.sources.recording.reader import GZIP, Tick
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, Literal, cast
 
-from otel_ofu.errors import OtelOfuError
 from otel_ofu.model import Device, Reading
+from otel_ofu.model.errors import OtelOfuError
 from otel_ofu.sources.recording.format import (
     Header,
     TickLine,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
-from otel_ofu.errors import ConfigError, Problem
+from otel_ofu.model.errors import ConfigError, Problem
 
 DEFAULT_TIMEOUT_S = 5.0
 DEFAULT_LIMIT_BYTES = 16 * 2**20

@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from urllib.parse import SplitResult, urlsplit
 
-from otel_ofu.clock import Clock
-from otel_ofu.deadline import cut, deadline
-from otel_ofu.errors import SourceError
 from otel_ofu.model import GapReason
-from otel_ofu.secretfile import read_secret, read_token
+from otel_ofu.model.clock import Clock
+from otel_ofu.model.errors import SourceError
+from otel_ofu.net.deadline import cut, deadline
+from otel_ofu.net.secret_file import read_secret, read_token
 from otel_ofu.sources.scrape.endpoint import Endpoint
 from otel_ofu.sources.scrape.gunzip import Gunzip
 

@@ -14,9 +14,9 @@ from threading import Thread
 
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.catalog.vendors import Vendors, load_vendors
-from otel_ofu.clock import Clock
-from otel_ofu.errors import SourceError
 from otel_ofu.model import Device, Reading
+from otel_ofu.model.clock import Clock
+from otel_ofu.model.errors import SourceError
 from otel_ofu.sources.scrape.endpoint import Endpoint
 from otel_ofu.sources.scrape.owner import SOURCE_NAME
 from otel_ofu.sources.scrape.target import Round, Target, Tools

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.catalog.vendors import Vendors
-from otel_ofu.clock import Clock
 from otel_ofu.model import Gap, GapReason, Reading, Window
+from otel_ofu.model.clock import Clock
 from otel_ofu.sources.scrape.endpoint import Endpoint
 from otel_ofu.sources.scrape.fetch import Fetcher, FetchError
 from otel_ofu.sources.scrape.freshness import FORGET_AFTER_S, Age, Freshness, Seen

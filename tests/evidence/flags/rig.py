@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from otel_ofu.clock import VirtualClock
 from otel_ofu.evidence import FlagBook, FlagScan, FlagScanner, FlagSettings, load_flags
 from otel_ofu.evidence.flags.state import DeviceFlags
+from otel_ofu.model.clock import VirtualClock
 from tests.evidence.tree import Holder, Tree, gpu
 
 BOOK = load_flags()

@@ -7,10 +7,10 @@ import re
 import pytest
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.engine.language import parse_condition
 from otel_ofu.evidence import load_flags
 from otel_ofu.evidence.flags.book import key_of
 from otel_ofu.evidence.flags.rows import Flag
+from otel_ofu.rules.language.language import parse_condition
 
 BOOK = load_flags()
 

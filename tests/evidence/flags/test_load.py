@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from otel_ofu.errors import ConfigError
 from otel_ofu.evidence import load_flags
+from otel_ofu.model.errors import ConfigError
 
 GOOD = """
 flags:

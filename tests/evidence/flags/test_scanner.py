@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from otel_ofu.clock import VirtualClock
 from otel_ofu.evidence import FlagScanner, FlagSettings
+from otel_ofu.model.clock import VirtualClock
 from tests.evidence.flags.rig import BOOK, NOW_S, Rig
 from tests.evidence.tree import Holder, Tree, gpu
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.clock import VirtualClock
 from otel_ofu.evidence import FlagScanner, FlagSettings
 from otel_ofu.export.metrics import EncoderOptions, MetricEncoder
 from otel_ofu.model import Entity, Window
+from otel_ofu.model.clock import VirtualClock
 from otel_ofu.store import Store
 from tests.evidence.flags.rig import BOOK, NOW_S, Rig
 from tests.evidence.tree import Holder, Tree, gpu

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from otel_ofu.clock import VirtualClock
 from otel_ofu.evidence import HostReader
 from otel_ofu.model import Observation
+from otel_ofu.model.clock import VirtualClock
 from tests.evidence.tree import Tree
 
 NET = "Inter-| Receive | Transmit\n face |bytes packets errs ...\n"

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.clock import VirtualClock
 from otel_ofu.evidence import HostReader
 from otel_ofu.model import Entity, GapReason, Window
+from otel_ofu.model.clock import VirtualClock
 from otel_ofu.store import Store
 from tests.evidence.host.rig import Rig, disk, net
 from tests.evidence.tree import Tree

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from otel_ofu.clock import VirtualClock
 from otel_ofu.mfu.logs import LogSource, LogSourceError, build_follower
+from otel_ofu.model.clock import VirtualClock
 
 
 def test_a_source_is_followed_with_its_own_patterns(tmp_path: Path) -> None:

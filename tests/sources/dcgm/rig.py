@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.clock import VirtualClock
 from otel_ofu.model import Reading
+from otel_ofu.model.clock import VirtualClock
 from otel_ofu.sources.dcgm import bindings
 from otel_ofu.sources.dcgm.bindings import Bindings
 from otel_ofu.sources.dcgm.client import Client

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from otel_ofu.errors import SourceUnavailable
+from otel_ofu.model.errors import SourceUnavailable
 from otel_ofu.sources.dcgm.bindings import Places, library_major, load, locate
 from tests.sources.dcgm.rig import FAKE, forget_modules
 

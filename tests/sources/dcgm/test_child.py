@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.clock import SystemClock
-from otel_ofu.errors import SourceError, SourceUnavailable
 from otel_ofu.model import GapReason, Reading
+from otel_ofu.model.clock import SystemClock
+from otel_ofu.model.errors import SourceError, SourceUnavailable
 from otel_ofu.sources.dcgm.child import ChannelClosedError, Child
 from otel_ofu.sources.dcgm.probe import probe
 from otel_ofu.sources.dcgm.settings import DcgmSettings

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from otel_ofu.errors import SourceError, SourceUnavailable
 from otel_ofu.model import GapReason, Reading
+from otel_ofu.model.errors import SourceError, SourceUnavailable
 from tests.sources.dcgm.conftest import MakeRig
 from tests.sources.dcgm.rig import Rig, h100
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from otel_ofu.errors import SourceUnavailable
+from otel_ofu.model.errors import SourceUnavailable
 from otel_ofu.sources.dcgm.settings import DcgmSettings, Endpoint, endpoint
 
 

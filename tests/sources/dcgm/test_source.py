@@ -8,9 +8,9 @@ from collections import deque
 import pytest
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.clock import VirtualClock
-from otel_ofu.errors import SourceError, SourceUnavailable
 from otel_ofu.model import GapReason
+from otel_ofu.model.clock import VirtualClock
+from otel_ofu.model.errors import SourceError, SourceUnavailable
 from otel_ofu.sources.dcgm.child import ChannelClosedError
 from otel_ofu.sources.dcgm.settings import DcgmSettings
 from otel_ofu.sources.dcgm.source import DcgmSource

@@ -1,6 +1,6 @@
 import pytest
 
-from otel_ofu.errors import ConfigError
+from otel_ofu.model.errors import ConfigError
 from otel_ofu.sources.demo import Change, DemoSource, Scenario, Spell, load_library, named
 from otel_ofu.sources.demo.job import FIELD
 from otel_ofu.sources.demo.scenario import Story

@@ -3,8 +3,8 @@ from statistics import fmean, median
 import pytest
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.errors import ConfigError, SourceError
 from otel_ofu.model import Reading
+from otel_ofu.model.errors import ConfigError, SourceError
 from otel_ofu.sources.demo import DemoSource, Scenario, Spell, load_library
 from otel_ofu.sources.demo.simulation import PEAK_CLOCK_HZ, PEAK_FLOP_PER_S
 

@@ -7,8 +7,8 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from otel_ofu.clock import VirtualClock
 from otel_ofu.model import Reading
+from otel_ofu.model.clock import VirtualClock
 from otel_ofu.sources.nvml import NvmlSource
 
 LOST, NO_PERMISSION, NOT_SUPPORTED, TIMEOUT, UNKNOWN = 15, 4, 3, 10, 999

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from otel_ofu.errors import SourceError, SourceUnavailable
 from otel_ofu.model import GapReason, Reading
+from otel_ofu.model.errors import SourceError, SourceUnavailable
 from tests.sources.nvml.rig import (
     LOST,
     NO_PERMISSION,

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from otel_ofu.clock import VirtualClock
-from otel_ofu.errors import SourceUnavailable
+from otel_ofu.model.clock import VirtualClock
+from otel_ofu.model.errors import SourceUnavailable
 from otel_ofu.sources import Source
 from otel_ofu.sources.nvml import NvmlSource, open_nvml
 from tests.sources.nvml.rig import LOST, NO_PERMISSION, UNKNOWN, Rig, Stub, uuid
@@ -90,8 +90,8 @@ def test_another_library_takes_the_place_of_the_one_before(stub: Stub, tmp_path:
 
 SCRIPT = """
 import sys
-from otel_ofu.clock import SystemClock
-from otel_ofu.errors import SourceUnavailable
+from otel_ofu.model.clock import SystemClock
+from otel_ofu.model.errors import SourceUnavailable
 from otel_ofu.sources.nvml import open_nvml
 assert "pynvml" not in sys.modules, "the vendor library is imported too early"
 try:

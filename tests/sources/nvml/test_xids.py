@@ -6,8 +6,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from otel_ofu.clock import VirtualClock
 from otel_ofu.model import Reading
+from otel_ofu.model.clock import VirtualClock
 from otel_ofu.sources.nvml import NvmlSource
 from tests.sources.nvml.rig import NOT_SUPPORTED, UNKNOWN, Rig, Stub, uuid
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_ofu.errors import ConfigError
 from otel_ofu.model import Reading, Window
+from otel_ofu.model.errors import ConfigError
 from otel_ofu.sources.recording import RecordingReader, RecordingWriter, read_recording
 from tests.properties import examples
 from tests.sources.recording.samples import GPU, readings, tick

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from otel_ofu.clock import VirtualClock
-from otel_ofu.errors import ConfigError
+from otel_ofu.model.clock import VirtualClock
+from otel_ofu.model.errors import ConfigError
 from otel_ofu.sources.demo import DemoSource
 from otel_ofu.sources.recording import RecordingSource, RecordingWriter, read_column_map
 from tests.sources.recording.samples import tick

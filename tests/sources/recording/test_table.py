@@ -5,9 +5,9 @@ from statistics import fmean
 
 import pytest
 
-from otel_ofu.errors import ConfigError
+from otel_ofu.files.shipped import shipped
 from otel_ofu.model import Device, Gap, GapReason, Reading, Window
-from otel_ofu.resources import shipped
+from otel_ofu.model.errors import ConfigError
 from otel_ofu.sources.recording import ColumnMap, RecordingWriter, TableReader, read_column_map
 
 MAP = """\

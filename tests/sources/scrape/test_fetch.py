@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from otel_ofu.clock import SystemClock
-from otel_ofu.errors import ConfigError
 from otel_ofu.model import GapReason
+from otel_ofu.model.clock import SystemClock
+from otel_ofu.model.errors import ConfigError
 from otel_ofu.sources.scrape.endpoint import Endpoint, endpoint_at
 from otel_ofu.sources.scrape.fetch import Fetcher, FetchError
 from tests.peers.certs import Certificates

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.clock import SystemClock
-from otel_ofu.errors import SourceError
 from otel_ofu.model import GapReason, Reading
+from otel_ofu.model.clock import SystemClock
+from otel_ofu.model.errors import SourceError
 from otel_ofu.sources import Source
 from otel_ofu.sources.scrape import ScrapeSource, endpoint_at
 from otel_ofu.sources.scrape.freshness import FORGET_AFTER_S

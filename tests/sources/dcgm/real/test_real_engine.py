@@ -16,9 +16,9 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.clock import SystemClock
-from otel_ofu.errors import SourceError, SourceUnavailable
 from otel_ofu.model import Reading
+from otel_ofu.model.clock import SystemClock
+from otel_ofu.model.errors import SourceError, SourceUnavailable
 from otel_ofu.sources.dcgm import bindings
 from otel_ofu.sources.dcgm.client import connect
 from otel_ofu.sources.dcgm.probe import DcgmProbe, probe

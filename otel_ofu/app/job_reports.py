@@ -1,0 +1,187 @@
+"""What jobs say of themselves: pushed over OTLP, or read from their logs.
+
+Enters: a receiver, a follower of logs. Leaves: job observations, and the newest figures by job.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+
+from otel_ofu.app.collectors import Added
+from otel_ofu.app.sampler import SHARE
+from otel_ofu.config import Config, Jobs
+from otel_ofu.derive.fleet_jobs import FleetJobs
+from otel_ofu.derive.job_figures import JobSettings
+from otel_ofu.derive.jobs import JobAggregator
+from otel_ofu.mfu import JobReport
+from otel_ofu.mfu.logs import Follower, LogSource, LogSourceError, build_follower
+from otel_ofu.model import Entity, Observation, Window
+from otel_ofu.model.clock import Clock
+from otel_ofu.model.errors import ConfigError, Problem
+from otel_ofu.model.log_once import Once
+from otel_ofu.receive import Receiver
+from otel_ofu.store import Store
+
+log = logging.getLogger(__name__)
+
+FRESH_S = 300.0
+"""A figure that is older says nothing about now."""
+BASES = ("model_flop_rate", "mfu_reported")
+"""The figures that a job's MFU is made of."""
+
+
+def follower(config: Config, clock: Clock) -> Follower | None:
+    """The follower of the logs in the config. Raises ConfigError with all mistakes in them."""
+    if not config.mfu.logs:
+        return None
+    sources = [
+        LogSource(
+            files=each.files,
+            command=each.command,
+            job=each.job,
+            start=each.start,
+            frameworks=each.frameworks,
+            patterns=each.patterns,
+        )
+        for each in config.mfu.logs
+    ]
+    try:
+        return build_follower(sources, clock)
+    except LogSourceError as error:
+        lines = str(error).splitlines()
+        raise ConfigError([Problem("mfu", 0, 0, line) for line in lines]) from error
+
+
+def job_settings(jobs: Jobs) -> JobSettings:
+    """Raises ConfigError with what is allowed."""
+    try:
+        return JobSettings(float(jobs.target_ofu), float(jobs.idle_below))
+    except ValueError as error:
+        raise ConfigError([Problem("jobs", 0, 0, str(error))]) from error
+
+
+class Voices:
+    """The newest figures of each job. `poll` has a thread of its own; the rest the sampler's."""
+
+    def __init__(self, logs: Follower | None, receiver: Receiver | None, clock: Clock) -> None:
+        self._logs = logs
+        self._receiver = receiver
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._reports: list[JobReport] = []
+        self._newest: dict[str, dict[str, tuple[float, float]]] = {}
+        self._once = Once(log, "log ")
+
+    def poll(self, now_s: float) -> None:
+        """Looks at the logs; a look can take long where a file server is away."""
+        if self._logs is None:
+            return
+        reports = self._logs.poll(now_s)
+        with self._lock:
+            self._reports += reports
+        for source, problem in self._logs.problems().items():
+            self._once.tell(f"{source}: {problem}")
+
+    def heard(self, jobs: Sequence[str]) -> tuple[list[Observation], list[Observation]]:
+        """What was said since the last call: from logs, and pushed.
+
+        `jobs` are those that run here: a log that names no job belongs to the only one.
+        """
+        with self._lock:
+            reports, self._reports = self._reports, []
+        only = jobs[0] if len(jobs) == 1 else ""
+        logged = [o for report in reports if (o := _observation(report, report.job or only))]
+        pushed = list(self._receiver.take_pushed()) if self._receiver else []
+        for observation in [*logged, *pushed]:
+            self._remember(observation)
+        return logged, pushed
+
+    def figures(self, now_s: float) -> Mapping[str, Mapping[str, float]]:
+        """By job, what its MFU can be made of, as far as it is fresh."""
+        self._newest = {
+            job: fresh
+            for job, said in self._newest.items()
+            if (fresh := {k: v for k, v in said.items() if v[1] >= now_s - FRESH_S})
+        }
+        return {job: {k: v for k, (v, _) in said.items()} for job, said in self._newest.items()}
+
+    def counts(self) -> dict[str, int]:
+        """What became of the logs, by outcome."""
+        return asdict(self._logs.counts) if self._logs else {}
+
+    def close(self) -> None:
+        if self._logs is not None:
+            self._logs.close()
+
+    def _remember(self, observation: Observation) -> None:
+        job = str(observation.entity.attributes.get("ofu.job.id", observation.entity.id))
+        for key in BASES:
+            if key in observation.values:
+                said = observation.values[key], self._clock.now_s()
+                self._newest.setdefault(job, {})[key] = said
+
+
+def _observation(report: JobReport, job: str) -> Observation | None:
+    """A report as an observation of its job; None when nobody knows whose it is."""
+    if not job:
+        return None
+    entity = Entity("job", job, {"ofu.job.id": job})
+    return Observation(entity, Window(report.time_s, report.time_s), dict(_values(report)))
+
+
+def _values(report: JobReport) -> Iterator[tuple[str, float]]:
+    if report.tflops_per_gpu is not None:
+        yield "model_flop_rate", report.tflops_per_gpu * 1e12
+    for key, value in (
+        ("mfu_reported", report.mfu),
+        ("tokens_per_s", report.tokens_per_s),
+        ("tokens_per_s_per_gpu", report.tokens_per_s_per_gpu),
+        ("samples_per_s", report.samples_per_s),
+        ("step_time", report.step_s),
+    ):
+        if value is not None:
+            yield key, value
+
+
+class JobAddition:
+    """The jobs on this node's GPUs: their OFU from the counters, their MFU from what they say."""
+
+    def __init__(self, config: Config, voices: Voices) -> None:
+        self._aggregator = JobAggregator(job_settings(config.jobs))
+        self._voices = voices
+
+    def add(self, observations: Sequence[Observation], now_s: float) -> Added:
+        shares = {o.entity.id: o.values[SHARE] for o in observations if SHARE in o.values}
+        jobs = {str(o.entity.attributes["ofu.job.id"]) for o in observations if _has_job(o)}
+        logged, pushed = self._voices.heard(sorted(jobs))
+        figures = self._voices.figures(now_s)
+        told = self._aggregator.aggregate(observations, shares, figures)
+        known = {o.entity.id: o.entity for o in told}
+        logged = [_of(known.get(o.entity.id, o.entity), o) for o in logged]
+        pushed = [_of(known.get(o.entity.id, o.entity), o) for o in pushed]
+        return Added([*told, *logged], [*told, *logged, *pushed])
+
+
+class FleetAddition:
+    """A gateway: the jobs over all nodes that send to it."""
+
+    def __init__(self, config: Config, store: Store, voices: Voices) -> None:
+        self._jobs = FleetJobs(store, job_settings(config.jobs))
+        self._voices = voices
+
+    def add(self, observations: Sequence[Observation], now_s: float) -> Added:  # noqa: ARG002
+        logged, pushed = self._voices.heard(())
+        told = self._jobs.tick(now_s)
+        return Added([*told, *logged], [*told, *logged, *pushed])
+
+
+def _has_job(observation: Observation) -> bool:
+    return observation.entity.kind == "gpu" and "ofu.job.id" in observation.entity.attributes
+
+
+def _of(entity: Entity, observation: Observation) -> Observation:
+    """The observation under the entity that the job has already, so that both are one resource."""
+    return Observation(entity, observation.window, observation.values, observation.gaps)

@@ -1,0 +1,156 @@
+"""Asks one source, whatever it does: answers, fails, dies or hangs.
+
+Enters: a factory of a source, and instants. Leaves: an `Answer` within the budget, always.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from otel_ofu.model import Reading
+from otel_ofu.model.clock import Clock
+from otel_ofu.model.errors import SourceError, SourceUnavailable
+from otel_ofu.sources import Source
+
+Factory = Callable[[], Source]
+Trouble = Literal["", "failed", "late", "unavailable"]
+
+REBUILD_AFTER = 3
+"""Failed rounds in a row after which a source is closed and opened anew."""
+FIRST_BACKOFF_S = 1.0
+LONGEST_BACKOFF_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of asking: readings, or a trouble and the source's words for it.
+
+    `seconds` is the time that the call took.
+    """
+
+    readings: Sequence[Reading] = ()
+    trouble: Trouble = ""
+    words: str = ""
+    seconds: float = 0.0
+
+
+class Reader(Protocol):
+    """Reads one source within a budget."""
+
+    @property
+    def name(self) -> str: ...
+
+    def read(self, now_s: float, budget_s: float) -> Answer: ...
+
+    def close(self, deadline_s: float) -> None: ...
+
+
+class Lifecycle:
+    """Opens a source, closes it when it died, and opens it again with backoff.
+
+    Belongs to one thread. Never raises because of the source.
+    """
+
+    def __init__(self, factory: Factory, clock: Clock) -> None:
+        self._factory = factory
+        self._clock = clock
+        self._source: Source | None = None
+        self._failures = 0
+        self._backoff_s = FIRST_BACKOFF_S
+        self._open_again_s = 0.0
+        self._words = ""
+
+    def read(self, now_s: float) -> Answer:
+        started_s = self._clock.monotonic_s()
+        if self._source is None and started_s < self._open_again_s:
+            return Answer(trouble="unavailable", words=self._words)
+        try:
+            readings = self._opened().read(now_s)
+        except SourceUnavailable as error:
+            return self._failed(error, started_s, rebuild=True)
+        except Exception as error:  # noqa: BLE001 - a source must not end the agent
+            return self._failed(error, started_s, rebuild=False)
+        self._failures = 0
+        self._backoff_s = FIRST_BACKOFF_S
+        return Answer(readings, seconds=self._clock.monotonic_s() - started_s)
+
+    def close(self) -> None:
+        source, self._source = self._source, None
+        if source is not None:
+            try:
+                source.close()
+            except Exception as error:  # noqa: BLE001 - it is closed either way
+                self._words = _words(error)
+
+    def _opened(self) -> Source:
+        if self._source is None:
+            self._source = self._factory()
+        return self._source
+
+    def _failed(self, error: Exception, started_s: float, *, rebuild: bool) -> Answer:
+        self._words = _words(error)
+        self._failures += 1
+        now_s = self._clock.monotonic_s()
+        if rebuild or self._source is None or self._failures >= REBUILD_AFTER:
+            self.close()
+            self._failures = 0
+            self._open_again_s = now_s + self._backoff_s
+            self._backoff_s = min(2 * self._backoff_s, LONGEST_BACKOFF_S)
+        return Answer(trouble="failed", words=self._words, seconds=now_s - started_s)
+
+
+def _words(error: Exception) -> str:
+    text = str(error).strip() or "no further words"
+    return text if isinstance(error, SourceError) else f"{type(error).__name__}: {text}"
+
+
+class ThreadReader:
+    """Reads in a thread of its own, so that a driver call that hangs costs a round, not the agent.
+
+    While a call hangs every round is `late`; what it brings in the end belongs to a time that has
+    passed and is dropped. The thread is a daemon: it never keeps the process alive.
+    """
+
+    def __init__(self, name: str, factory: Factory, clock: Clock) -> None:
+        self.name = name
+        self._life = Lifecycle(factory, clock)
+        self._clock = clock
+        self._asked: queue.SimpleQueue[float | None] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
+        self._busy_since_s: float | None = None
+        self._thread = threading.Thread(target=self._work, name=f"source-{name}", daemon=True)
+        self._thread.start()
+
+    def read(self, now_s: float, budget_s: float) -> Answer:
+        if self._busy_since_s is not None and not self._drop_late_answer():
+            waited_s = self._clock.monotonic_s() - self._busy_since_s
+            return Answer(trouble="late", words=f"no answer for {waited_s:.0f} s")
+        self._busy_since_s = self._clock.monotonic_s()
+        self._asked.put(now_s)
+        try:
+            answer = self._answers.get(timeout=budget_s)
+        except queue.Empty:
+            return Answer(trouble="late", words=f"no answer within {budget_s:.1f} s")
+        self._busy_since_s = None
+        return answer
+
+    def close(self, deadline_s: float) -> None:
+        self._asked.put(None)
+        self._thread.join(deadline_s)
+
+    def _drop_late_answer(self) -> bool:
+        try:
+            self._answers.get_nowait()
+        except queue.Empty:
+            return False
+        self._busy_since_s = None
+        return True
+
+    def _work(self) -> None:
+        while (now_s := self._asked.get()) is not None:
+            self._answers.put(self._life.read(now_s))
+        self._life.close()

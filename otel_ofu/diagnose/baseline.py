@@ -1,0 +1,176 @@
+"""What OFU a job usually has, over its restarts.
+
+Enters: the store's `job_ofu`, once a minute. Leaves: `job_ofu_baseline` of each job, for rules to
+compare with. Kept in SQLite under the state folder by fingerprint.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from otel_ofu.diagnose.fingerprint import job_fingerprint
+from otel_ofu.files.sqlite_file import OUT_OF_REACH, Form, open_whole, why
+from otel_ofu.model import Entity, Observation, Window
+from otel_ofu.store import Store
+
+log = logging.getLogger(__name__)
+
+VERSION = 1
+EVERY_S = 60.0
+WINDOW_S = 600.0
+KNOWN_AFTER = 30
+"""Minutes of a job's work before it has a usual level."""
+MEMORY = 240
+"""Minutes that count for the usual level; older ones fade."""
+FELL = 0.75
+ADOPTED_AFTER_S = 6 * 3_600.0
+"""A level this much below the usual one is a trouble, and after so long the new usual level."""
+FORGET_S = 90 * 86_400.0
+SAVE_EVERY_S = 300.0
+KEY = "job_ofu_baseline"
+
+_SCHEMA = """
+CREATE TABLE jobs (
+  fingerprint TEXT PRIMARY KEY, ofu REAL NOT NULL, minutes INTEGER NOT NULL,
+  seen_s REAL NOT NULL, low_since_s REAL
+) WITHOUT ROWID;
+"""
+_FORM = Form(_SCHEMA, VERSION, "usual levels of jobs are learnt anew")
+_Row = tuple[str, float, int, float, float | None]
+
+
+@dataclass(slots=True)
+class Usual:
+    """The usual OFU of a fingerprint, from how many minutes; since when the job is far below it."""
+
+    ofu: float
+    minutes: int
+    seen_s: float
+    low_since_s: float | None = None
+
+    def learn(self, ofu: float, now_s: float) -> None:
+        """Takes one more minute, unless the job is in trouble."""
+        self.seen_s = now_s
+        if self.minutes >= KNOWN_AFTER and ofu < FELL * self.ofu:
+            self.low_since_s = now_s if self.low_since_s is None else self.low_since_s
+            if now_s - self.low_since_s < ADOPTED_AFTER_S:
+                return
+            self.ofu, self.minutes = ofu, KNOWN_AFTER
+        self.low_since_s = None
+        self.minutes += 1
+        self.ofu += (ofu - self.ofu) / min(self.minutes, MEMORY)
+
+
+class Baselines:
+    """Belongs to one thread. `path` None remembers until the end of the process alone.
+
+    `messages`: what went wrong with the file, a line each, logged as well.
+    `failures`: writes that failed.
+    """
+
+    def __init__(self, path: Path | None, store: Store) -> None:
+        self.messages: list[str] = []
+        self.failures = 0
+        self._store = store
+        self._usual: dict[str, Usual] = {}
+        self._changed: set[str] = set()
+        self._jobs: list[tuple[Entity, str]] = []
+        self._learned_s = self._saved_s = -math.inf
+        self._db = self._open(path) if path else None
+
+    def tick(self, now_s: float) -> list[Observation]:
+        """Learns when a minute has gone by; the usual level of every job that has one."""
+        if now_s < self._learned_s:
+            self._learned_s = self._saved_s = -math.inf
+        if now_s - self._learned_s >= EVERY_S:
+            self._learned_s = now_s
+            self._learn(now_s)
+        if now_s - self._saved_s >= SAVE_EVERY_S:
+            self._saved_s = now_s
+            self.save(now_s)
+        window = Window(now_s, now_s)
+        return [
+            Observation(job, window, {KEY: usual.ofu})
+            for job, print_ in self._jobs
+            if (usual := self._usual.get(print_)) and usual.minutes >= KNOWN_AFTER
+        ]
+
+    def usual(self, job: Entity, gpus: float) -> Usual | None:
+        """What is known of a job."""
+        return self._usual.get(job_fingerprint(job, gpus))
+
+    def save(self, now_s: float) -> None:
+        """Writes what changed; a disk that takes nothing is counted and tried again."""
+        if self._db is None:
+            return
+        old = [p for p, usual in self._usual.items() if usual.seen_s < now_s - FORGET_S]
+        rows = [(p, u.ofu, u.minutes, u.seen_s, u.low_since_s) for p, u in self._rows()]
+        try:
+            with self._db:
+                self._db.executemany("INSERT OR REPLACE INTO jobs VALUES (?,?,?,?,?)", rows)
+                self._db.executemany("DELETE FROM jobs WHERE fingerprint=?", [(p,) for p in old])
+        except sqlite3.Error as error:
+            self.failures += 1
+            if self.failures == 1:
+                log.error("usual levels of jobs cannot be written: %s; tried again", error)  # noqa: TRY400 - no traceback for a full disk
+            return
+        self._changed.clear()
+        for print_ in old:
+            del self._usual[print_]
+
+    def close(self, now_s: float) -> None:
+        self.save(now_s)
+        if self._db is not None:
+            self._db.close()
+
+    def _rows(self) -> Iterator[tuple[str, Usual]]:
+        return ((p, self._usual[p]) for p in sorted(self._changed) if p in self._usual)
+
+    def _learn(self, now_s: float) -> None:
+        self._jobs = []
+        for job, gpus, ofu in self._seen(now_s):
+            print_ = job_fingerprint(job, gpus)
+            self._jobs.append((job, print_))
+            if print_ not in self._usual:
+                self._usual[print_] = Usual(ofu, 0, now_s)
+            self._usual[print_].learn(ofu, now_s)
+            self._changed.add(print_)
+
+    def _seen(self, now_s: float) -> list[tuple[Entity, float, float]]:
+        """Jobs, their GPUs and their OFU over ten minutes, where half of it is known."""
+        with self._store.reading():
+            ofu = self._store.block("job", "job_ofu", now_s - WINDOW_S, now_s)
+            gpus = self._store.block("job", "job_gpu_count", now_s - WINDOW_S, now_s)
+            rows, counts = ofu.array(), gpus.array()
+            known = ~np.isnan(rows)
+            enough = known.sum(axis=0) * 2 >= ofu.expected
+            sizes = np.fmax.reduce(counts, axis=0) if len(counts) else np.full(ofu.columns, np.nan)
+            return [
+                (job, float(np.nan_to_num(sizes[n])), float(np.nanmean(rows[:, n], dtype=float)))
+                for n, job in self._store.slots("job")
+                if n < len(enough) and enough[n]
+            ]
+
+    def _open(self, path: Path) -> sqlite3.Connection | None:
+        try:
+            db, self._usual, self.messages = open_whole(path, _FORM, _read, log)
+        except OUT_OF_REACH as error:
+            message = f"{path}: {why(path, error)}; usual levels of jobs do not survive a restart"
+            self.messages.append(message)
+            log.warning("%s", message)
+            return None
+        return db
+
+
+def _read(db: sqlite3.Connection) -> dict[str, Usual]:
+    """Raises one of FAULTS when any row is not what this program writes."""
+    rows = (msgspec.convert(row, _Row) for row in db.execute("SELECT * FROM jobs"))
+    return {print_: Usual(*rest) for print_, *rest in rows}

@@ -1,6 +1,0 @@
-"""Tests of rules on virtual time: inside rule files, and in promtool's format."""
-
-from otel_ofu.engine.ruletest.promtool import is_promtool_file, run_promtool_file
-from otel_ofu.engine.ruletest.run import Result, run_case, run_tests
-
-__all__ = ["Result", "is_promtool_file", "run_case", "run_promtool_file", "run_tests"]

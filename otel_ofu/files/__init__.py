@@ -1,0 +1,1 @@
+"""Files of others and our own: YAML with positions, SQLite tables, /proc."""

@@ -1,0 +1,233 @@
+"""Plain data with places -> msgspec types.
+
+Enters: a `YamlFile` and a type. Leaves: the value, or a `ConfigError` with all the problems.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import getitem
+from typing import Any, TypeVar
+
+import msgspec
+
+from otel_ofu.files.yaml import allowed
+from otel_ofu.files.yaml.parse import Step, Steps, YamlFile
+from otel_ofu.model.errors import ConfigError, Problem
+
+MAX_PROBLEMS = 100
+
+T = TypeVar("T")
+Hook = Callable[[type[Any], Any], Any]
+Pattern = tuple[Step | None, ...]
+"""Steps as msgspec tells them: None is some key of a mapping."""
+
+
+def convert(file: YamlFile, type_: type[T], steps: Steps = (), *, hook: Hook | None = None) -> T:
+    """The part of a file under `steps` as `type_`. Raises ConfigError with all problems found.
+
+    `hook` makes values of own types from plain ones; it raises ValueError with what is allowed.
+    msgspec tells one problem at a time: each bad part is cut out and the rest is looked at again.
+    """
+    tree: Any = file.tree
+    for step in steps:
+        tree = tree[step]
+    rest = _Rest({} if tree is None else tree)
+    problems: list[Problem] = []
+    while len(problems) < MAX_PROBLEMS:
+        try:
+            value = msgspec.convert(rest.tree, type_, dec_hook=hook)
+        except msgspec.ValidationError as error:
+            pattern, message = _split(error)
+            where = _found(rest.tree, pattern, _Same(type_, hook, str(error)))
+            original = rest.original(where)
+            problem = _placed(file, steps + original, _worded(type_, original, message))
+            repeated = problem in problems
+            if not repeated and not rest.is_echo(original, message):
+                problems.append(problem)
+            if repeated or not rest.cut(where, original):
+                break
+        else:
+            if problems:
+                break
+            return value
+    raise ConfigError(problems)
+
+
+@dataclass(frozen=True)
+class _Same:
+    """Whether a tree has one certain mistake, told in the same words, as its first."""
+
+    type_: type[Any]
+    hook: Hook | None
+    words: str
+
+    def __call__(self, tree: Any) -> bool:  # noqa: ANN401 - plain YAML data
+        try:
+            msgspec.convert(tree, self.type_, dec_hook=self.hook)
+        except msgspec.ValidationError as error:
+            return str(error) == self.words
+        return False
+
+
+def _found(tree: Any, pattern: Pattern, same: Callable[[Any], bool]) -> Steps:  # noqa: ANN401
+    """The steps to the bad part, with the keys that msgspec does not tell."""
+    steps: Steps = ()
+    for told in pattern:
+        step = _bad_key(tree, steps, same) if told is None else told
+        if step is None:
+            return steps
+        if told is None:
+            tree = _put(tree, steps, {step: reduce(getitem, steps, tree)[step]})
+        steps = (*steps, step)
+    return steps
+
+
+def _bad_key(tree: Any, steps: Steps, same: Callable[[Any], bool]) -> str | None:  # noqa: ANN401
+    """The last of the fewest first keys that fail: msgspec looks at them in their order."""
+    mapping = reduce(getitem, steps, tree)
+
+    def fails(count: int) -> bool:
+        return same(_put(tree, steps, dict(items[:count])))
+
+    items = list(mapping.items()) if isinstance(mapping, Mapping) else []
+    if not items or fails(0):
+        return None
+    last = bisect_left(range(1, len(items)), x=True, key=fails)
+    return str(items[last][0])
+
+
+def _put(tree: Any, steps: Steps, value: Any) -> Any:  # noqa: ANN401 - plain YAML data
+    if not steps:
+        return value
+    return _replaced(tree, steps[0], _put(tree[steps[0]], steps[1:], value))
+
+
+class _Rest:
+    """What is left of a tree after bad parts were cut out of it, and where its parts stood."""
+
+    def __init__(self, tree: Any) -> None:  # noqa: ANN401 - plain YAML data
+        self.tree = tree
+        self._cut: set[Steps] = set()
+        self._dropped: dict[Steps, int] = {}
+
+    def original(self, where: Steps) -> Steps:
+        """The steps in the file of the part that is now at `where`: list items may have moved."""
+        original: Steps = ()
+        for step in where:
+            moved = self._dropped.get(original, 0) if isinstance(step, int) else 0
+            original = (*original, step + moved if isinstance(step, int) else step)
+        return original
+
+    def is_echo(self, where: Steps, message: str) -> bool:
+        """Whether a key is missing only because its bad value was cut out."""
+        missing = _MISSING.search(message)
+        return missing is not None and (*where, missing["name"]) in self._cut
+
+    def cut(self, where: Steps, original: Steps) -> bool:
+        """Cuts out the part at `where`; False when it is the whole."""
+        if not where:
+            return False
+        self._cut.add(original)
+        self.tree = self._without(self.tree, where, original)
+        return True
+
+    def _without(self, tree: Any, where: Steps, original: Steps) -> Any:  # noqa: ANN401
+        step, *deeper = where
+        if deeper:
+            inner = self._without(tree[step], tuple(deeper), original)
+            return _replaced(tree, step, inner)
+        if isinstance(tree, Mapping):
+            return {key: value for key, value in tree.items() if key != step}
+        return self._without_item(tree, int(step), original[:-1])
+
+    def _without_item(self, tree: Sequence[Any], index: int, original: Steps) -> list[Any]:
+        """A first item goes; a later one becomes a copy of the first, which is known to be good."""
+        if index:
+            return [*tree[:index], tree[0], *tree[index + 1 :]]
+        self._dropped[original] = self._dropped.get(original, 0) + 1
+        return list(tree[1:])
+
+
+def _replaced(tree: Any, step: Step, value: Any) -> Any:  # noqa: ANN401 - plain YAML data
+    if isinstance(tree, Mapping):
+        return {**tree, step: value}
+    index = int(step)
+    return [*tree[:index], value, *tree[index + 1 :]]
+
+
+_PATH = re.compile(r" - at `(?P<path>.*)`$", re.DOTALL)
+_STEP = re.compile(r"\.(?P<name>[^.\[\]]+)|\[(?P<index>\d+)\]|\[\.\.\.\]")
+_FIELD = re.compile(r"unknown field `(?P<name>[^`]*)`")
+_MISSING = re.compile(r"missing required field `(?P<name>[^`]*)`")
+
+
+def split_error(error: msgspec.ValidationError) -> tuple[Steps, str]:
+    """The steps to the bad part and the message in plain words, of a msgspec error.
+
+    Keys of mappings are left out of the steps: the error does not tell them.
+    """
+    pattern, text = _split(error)
+    return tuple(step for step in pattern if step is not None), text
+
+
+def _split(error: msgspec.ValidationError) -> tuple[Pattern, str]:
+    text = str(error)
+    found = _PATH.search(text)
+    where: list[Step | None] = []
+    if found:
+        text = text[: found.start()]
+        where += [_step(step) for step in _STEP.finditer(found["path"])]
+        if found["path"].startswith("key` in "):
+            text = text.replace("Invalid enum value", "unknown key")
+            where.append(None)
+    unknown = _FIELD.search(text)
+    if unknown:
+        where.append(unknown["name"])
+    return tuple(where), text
+
+
+def _step(told: re.Match[str]) -> Step | None:
+    return told["name"] if told["index"] is None else int(told["index"])
+
+
+_WORDS = {
+    "str": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "object": "a mapping",
+    "array": "a list",
+    "null": "nothing",
+}
+
+
+def _placed(file: YamlFile, steps: Steps, message: str) -> Problem:
+    at_key = message.startswith("unknown key")
+    return file.key_problem(steps, message) if at_key else file.problem(steps, message)
+
+
+def _worded(type_: type[Any], steps: Steps, message: str) -> str:
+    """The message of msgspec in the words of somebody who writes YAML, with what is allowed."""
+    name = str(steps[-1]) if steps else ""
+    if _FIELD.search(message):
+        return f"unknown key {name!r}{allowed.keys(type_, steps[:-1], name)}"
+    if message.startswith("unknown key"):
+        return message + allowed.key_choices(type_, steps[:-1])
+    missing = _MISSING.search(message)
+    if missing:
+        return f"the key {missing['name']!r} is missing"
+    if message.startswith("Invalid enum value"):
+        return message.replace("Invalid enum value", "unknown value") + allowed.choices(
+            type_, steps
+        )
+    plain = re.sub(r"`([\w |]+)`", lambda m: _plain_type(m[1]), message)
+    return plain[:1].lower() + plain[1:]
+
+
+def _plain_type(names: str) -> str:
+    return " or ".join(_WORDS.get(name, f"`{name}`") for name in names.split(" | "))

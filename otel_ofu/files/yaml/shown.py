@@ -1,0 +1,81 @@
+"""Lines of a file as they may be shown: without what could be a secret.
+
+Enters: a problem with its line. Leaves: the same problem, with *** in the line where text stood.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from itertools import pairwise
+
+from otel_ofu.model.errors import Problem
+
+MASK = "***"
+
+_USER = re.compile(r"(?<=://)[^\s\"']+(?=@)")
+_PIECE = re.compile(
+    r"""(?P<mark>[\s{}\[\],]+|-(?=\s|$)|:(?=\s|$))
+    |(?P<key>[A-Za-z_][\w-]{0,63})(?=\s*:(?:\s|$))
+    |(?P<value>"(?:[^"\\]|\\.)*"?|'[^']*'?|\#.*|(?:(?!\s\#)[^{}\[\],])+)""",
+    re.VERBOSE,
+)
+_PLAIN = re.compile(r"[\w.%-]{1,24}")
+_HARMLESS = re.compile(r"\d{1,3}|true|false")
+_ODD_KEY = re.compile(r"""(key )(['"])([\w.-]*)[^\w.'"-].*?\2""", re.DOTALL)
+
+Piece = tuple[int, str, bool]
+"""Where it begins in the line, as it is shown, whether that is as it was written."""
+
+
+def without_user(problem: Problem) -> Problem:
+    """The problem, its line without the user and the password of a URL."""
+    line = problem.source_line
+    cuts = [(found.start(), found.end()) for found in _USER.finditer(line)]
+    return _shown(problem, list(_around(line, cuts))) if cuts else problem
+
+
+def keys_only(problem: Problem, plain: Collection[str]) -> Problem:
+    """The problem, its line without values, but for one word under a key in `plain`.
+
+    Of a key that is no word (`authorization:TOKEN`, the space forgotten) only the word is told.
+    """
+    told = _ODD_KEY.sub(rf"\1'\3{MASK}'", problem.message)
+    problem = replace(problem, message=told)
+    return _shown(problem, list(_pieces(problem.source_line, plain)))
+
+
+def _around(line: str, cuts: list[tuple[int, int]]) -> Iterator[Piece]:
+    edges = [(0, 0), *cuts, (len(line), len(line))]
+    for (_, end), (begin, after) in pairwise(edges):
+        yield end, line[end:begin], True
+        if after > begin:
+            yield begin, MASK, False
+
+
+def _pieces(line: str, plain: Collection[str]) -> Iterator[Piece]:
+    key = ""
+    for found in _PIECE.finditer(line):
+        text = found[0]
+        key = text if found["key"] else key
+        written = found["value"] is None or _may_be_shown(text, plain=key in plain)
+        yield found.start(), text if written else MASK, written
+        if found["value"] or "," in text:
+            key = ""  # one value each: what stands after it is no value of that key
+
+
+def _may_be_shown(value: str, *, plain: bool) -> bool:
+    return bool((_PLAIN if plain else _HARMLESS).fullmatch(value))
+
+
+def _shown(problem: Problem, pieces: list[Piece]) -> Problem:
+    """A caret within what is hidden goes to its begin."""
+    at = (problem.caret or problem.column) - 1
+    caret, width = 0, 0
+    for begin, text, written in pieces:
+        if begin <= at:
+            caret = width + (min(at - begin, len(text)) if written else 0)
+        width += len(text)
+    line = "".join(text for _, text, _ in pieces)
+    return replace(problem, source_line=line, caret=caret + 1)

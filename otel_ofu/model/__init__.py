@@ -1,0 +1,25 @@
+"""The nouns. Plain frozen values; no I/O, no vendor library.
+
+Numbers carry their unit in the name (`_s`, `_hz`, `_bytes`); none means a ratio 0..1.
+All times are Unix seconds as float.
+"""
+
+from otel_ofu.model.finding import Diagnosis, FindingChange, RankedCause, Severity
+from otel_ofu.model.observation import Attribute, Entity, EntityKind, Observation
+from otel_ofu.model.reading import Device, Gap, GapReason, Reading, Window
+
+__all__ = [
+    "Attribute",
+    "Device",
+    "Diagnosis",
+    "Entity",
+    "EntityKind",
+    "FindingChange",
+    "Gap",
+    "GapReason",
+    "Observation",
+    "RankedCause",
+    "Reading",
+    "Severity",
+    "Window",
+]

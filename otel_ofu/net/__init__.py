@@ -1,0 +1,1 @@
+"""The network: one HTTP client, one HTTP server, TLS, tokens and deadlines."""

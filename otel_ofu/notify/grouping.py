@@ -1,0 +1,138 @@
+"""Groups: alerts that are told together, and when.
+
+Enters: alerts, instants. Leaves: tellings that are due. No I/O and no clock.
+Source: Alertmanager's dispatch and notification log: `group_wait` before the first telling,
+`group_interval` before what is new in a group, `repeat_interval` before nothing new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from otel_ofu.notify.alert import Alert
+from otel_ofu.notify.tree import Route
+
+Quiet = Callable[[Alert], bool]
+"""Whether another alert keeps this one quiet."""
+
+
+@dataclass(slots=True)
+class Told:
+    """What the receiver was told last: ids of alerts that it takes for firing."""
+
+    firing: frozenset[str] = frozenset()
+    at_s: float = float("-inf")
+
+
+@dataclass(slots=True)
+class Group:
+    """`due_s`: when it is looked at next (Unix seconds)."""
+
+    key: str
+    route: Route
+    labels: Mapping[str, str]
+    due_s: float
+    told: Told = field(default_factory=Told)
+    alerts: dict[str, Alert] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """`firing` and `ended` are to be told. `news`: some fires untold, or it is time to repeat."""
+
+    group: Group
+    firing: Sequence[Alert]
+    ended: Sequence[Alert]
+    news: bool
+
+
+def telling_of(group: Group, quiet: Quiet, now_s: float) -> Telling | None:
+    """What there is to tell of a group now; None if nothing is new and it is not time to repeat."""
+    firing = [a for a in group.alerts.values() if a.firing and not quiet(a)]
+    ended = [a for a in group.alerts.values() if not a.firing and a.id in group.told.firing]
+    fresh = any(a.id not in group.told.firing for a in firing)
+    again = bool(firing) and now_s - group.told.at_s >= group.route.timing.repeat_s
+    if not (fresh or ended or again):
+        return None
+    order = lambda alert: alert.rank  # noqa: E731 - used twice, here alone
+    return Telling(group, sorted(firing, key=order), sorted(ended, key=order), fresh or again)
+
+
+def was_told(telling: Telling, now_s: float) -> None:
+    """The receiver knows. What fires but is kept quiet stays known, unless all was called over."""
+    group = telling.group
+    if telling.firing:
+        over = {a.id for a in telling.ended}
+        known = (group.told.firing | {a.id for a in telling.firing}) - over
+    else:
+        known = frozenset[str]()
+    group.told = Told(known, now_s)
+
+
+def forget_ended(group: Group) -> list[Alert]:
+    """Takes out what ended and needs no telling; those alerts."""
+    gone = [a for a in group.alerts.values() if not a.firing and a.id not in group.told.firing]
+    for alert in gone:
+        del group.alerts[alert.id]
+        alert.groups.remove(group.key)
+    return gone
+
+
+class Groups:
+    """All groups, by key. `most`: so many of one route; further alerts share a summary."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._groups: dict[str, Group] = {}
+        self._by_route: dict[str, set[str]] = {}
+
+    def __iter__(self) -> Iterator[Group]:
+        return iter(self._groups.values())
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def find(self, key: str) -> Group | None:
+        return self._groups.get(key)
+
+    def put(self, alert: Alert, route: Route, now_s: float) -> Group:
+        """Puts a new alert where it belongs: in its group, or in the summary of its route."""
+        key, labels = route.group_key(alert.labels), route.group_labels(alert.labels)
+        if key not in self._groups and len(self._by_route.get(route_key(route), ())) >= self._most:
+            key, labels = summary_key(route), {}
+        return self.join(alert, Group(key, route, labels, now_s + route.timing.wait_s))
+
+    def join(self, alert: Alert, wanted: Group) -> Group:
+        """Puts an alert into the group of this key, which is `wanted` if there is none yet."""
+        group = self._groups.setdefault(wanted.key, wanted)
+        self._by_route.setdefault(route_key(group.route), set()).add(group.key)
+        group.alerts[alert.id] = alert
+        if group.key not in alert.groups:
+            alert.groups.append(group.key)
+        return group
+
+    def due(self, now_s: float) -> list[Group]:
+        """The groups whose time has come. A clock that was set back keeps none of them waiting."""
+        return [g for g in self._groups.values() if not now_s < g.due_s <= now_s + _longest_s(g)]
+
+    def drop(self, group: Group) -> None:
+        del self._groups[group.key]
+        self._by_route[route_key(group.route)].discard(group.key)
+
+
+def _longest_s(group: Group) -> float:
+    timing = group.route.timing
+    return max(timing.wait_s, timing.interval_s)
+
+
+def route_key(route: Route) -> str:
+    return f"{route.path}|{route.receiver}"
+
+
+def summary_key(route: Route) -> str:
+    return f"{route_key(route)}:summary"
+
+
+def is_summary(group: Group) -> bool:
+    return group.key == summary_key(group.route)

@@ -1,0 +1,151 @@
+"""Time intervals of a route, in the time zone of the people: whether now is one of them.
+
+Enters: settings, an instant. Leaves: yes or no, or a ValueError that says what is allowed.
+Source: Alertmanager's configuration page, <time_interval>.
+"""
+
+from __future__ import annotations
+
+import calendar
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from zoneinfo import ZoneInfo
+
+from otel_ofu.notify.settings import TimeIntervalConfig, TimeRange, TimeSpanConfig
+
+Range = tuple[int, int]
+_Parse = Callable[[str], int]
+
+_CLOCK = re.compile(r"([01]\d|2[0-4]):([0-5]\d)")
+_DAY_MINUTES = 24 * 60
+_WEEKDAYS = [day.lower() for day in calendar.day_name]
+_MONTHS = [month.lower() for month in calendar.month_name]
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSpan:
+    """Ranges include both ends, but minutes of the day, whose end is excluded. Empty: always."""
+
+    minutes: Sequence[Range]
+    weekdays: Sequence[Range]
+    days_of_month: Sequence[Range]
+    months: Sequence[Range]
+    years: Sequence[Range]
+    zone: tzinfo
+
+    def holds(self, now_s: float) -> bool:
+        now = datetime.fromtimestamp(now_s, self.zone)
+        minute = now.hour * 60 + now.minute
+        return (
+            (not self.minutes or any(a <= minute < b for a, b in self.minutes))
+            and _within(self.weekdays, now.weekday())
+            and self._day(now)
+            and _within(self.months, now.month)
+            and _within(self.years, now.year)
+        )
+
+    def _day(self, now: datetime) -> bool:
+        last = calendar.monthrange(now.year, now.month)[1]
+        ranges = [(_from_end(a, last), _from_end(b, last)) for a, b in self.days_of_month]
+        return _within(ranges, now.day)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeInterval:
+    name: str
+    spans: Sequence[TimeSpan]
+
+    def holds(self, now_s: float) -> bool:
+        return any(span.holds(now_s) for span in self.spans)
+
+
+def parse_interval(config: TimeIntervalConfig) -> TimeInterval:
+    """ValueError for a part that is none."""
+    return TimeInterval(config.name, [_span(span) for span in config.time_intervals])
+
+
+def parse_zone(name: str) -> tzinfo:
+    """ValueError for a zone that this system does not know."""
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:
+        allowed = "allowed: a name such as Europe/Berlin from the system's tzdata, or UTC"
+        raise ValueError(f"{name!r} is no known time zone; {allowed}") from error
+
+
+def _span(config: TimeSpanConfig) -> TimeSpan:
+    return TimeSpan(
+        [_minutes(times) for times in config.times],
+        [_range(text, _weekday, "monday or monday:friday") for text in config.weekdays],
+        [
+            _range(text, _day_of_month, "1 to 31 or -1 to -31, or 1:7")
+            for text in config.days_of_month
+        ],
+        [_range(text, _month, "january or 1, or 1:3") for text in config.months],
+        [_range(text, _year, "a year, or 2026:2027") for text in config.years],
+        parse_zone(config.location),
+    )
+
+
+def _minutes(times: TimeRange) -> Range:
+    start, end = _minute(times.start_time), _minute(times.end_time)
+    if start >= end:
+        raise ValueError(
+            f"{times.start_time} to {times.end_time}: the end has to be later;"
+            " a night is two ranges, 22:00 to 24:00 and 00:00 to 06:00"
+        )
+    return start, end
+
+
+def _minute(text: str) -> int:
+    found = _CLOCK.fullmatch(text)
+    minute = int(found[1]) * 60 + int(found[2]) if found else _DAY_MINUTES + 1
+    if minute > _DAY_MINUTES:
+        raise ValueError(f"{text!r} is no time; allowed: 00:00 to 24:00")
+    return minute
+
+
+def _range(text: str, parse: _Parse, allowed: str) -> Range:
+    first, _, last = text.strip().lower().partition(":")
+    try:
+        start, end = parse(first.strip()), parse((last or first).strip())
+    except (ValueError, IndexError):
+        raise ValueError(f"{text!r} is no such range; allowed: {allowed}") from None
+    if start > end and (start < 0) == (end < 0):
+        raise ValueError(f"{text!r}: the end comes before the start")
+    return start, end
+
+
+def _weekday(word: str) -> int:
+    return _WEEKDAYS.index(word)
+
+
+def _month(word: str) -> int:
+    number = int(word) if word.isdigit() else _MONTHS.index(word)
+    return _bounded(number, 1, 12)
+
+
+def _day_of_month(word: str) -> int:
+    number = int(word)
+    return -_bounded(-number, 1, 31) if number < 0 else _bounded(number, 1, 31)
+
+
+def _year(word: str) -> int:
+    return _bounded(int(word), 1970, 9999)
+
+
+def _bounded(number: int, least: int, most: int) -> int:
+    if not least <= number <= most:
+        raise ValueError(number)
+    return number
+
+
+def _within(ranges: Sequence[Range], value: int) -> bool:
+    return not ranges or any(a <= value <= b for a, b in ranges)
+
+
+def _from_end(day: int, last: int) -> int:
+    """-1 is the last day of the month."""
+    return last + 1 + day if day < 0 else day

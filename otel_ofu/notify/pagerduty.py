@@ -1,0 +1,103 @@
+"""PagerDuty, Events API v2: one incident for a group, triggered, updated and resolved.
+
+Enters: notifications. Leaves: events; POST /v2/enqueue with the routing key put in when it is sent.
+Source: https://developer.pagerduty.com/docs/events-api-v2-overview
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from otel_ofu.notify.alert import iso
+from otel_ofu.notify.http import Credentials, HttpDelivery, Request
+from otel_ofu.notify.message import MessageOptions, message_of
+from otel_ofu.notify.notification import Notification
+from otel_ofu.notify.secrets import Secret, place_of_url
+from otel_ofu.notify.settings import PagerdutyConfig
+
+MOST_SUMMARY = 1024
+# An event may have 512 KB; the rest is room for the frame and for escapes.
+MOST_DETAILS = 200_000
+CLIENT = "otel-ofu"
+
+
+def dedup_key(group_key: str) -> str:
+    """At most 255 characters; the same for all that is told of one group."""
+    return hashlib.sha256(group_key.encode("utf-8", "replace")).hexdigest()
+
+
+def event_of(
+    notification: Notification, config: PagerdutyConfig, options: MessageOptions
+) -> dict[str, Any]:
+    """The event without its routing key, which does not wait on the disk."""
+    firing = notification.status == "firing"
+    event: dict[str, Any] = {
+        "event_action": "trigger" if firing else "resolve",
+        "dedup_key": dedup_key(notification.group_key),
+    }
+    if not firing:
+        return event
+    worst = notification.alerts[0]
+    links = [{"href": link, "text": "More"} for link in [worst.diagnosis.link] if link]
+    return {
+        **event,
+        "client": CLIENT,
+        **({"client_url": options.external_url} if options.external_url else {}),
+        **({"links": links} if links else {}),
+        "payload": _payload(notification, config, options),
+    }
+
+
+def encoder(config: PagerdutyConfig, options: MessageOptions) -> Callable[[Notification], bytes]:
+    return lambda notification: msgspec.json.encode(event_of(notification, config, options))
+
+
+class PagerdutyRequests:
+    """Puts the routing key in, read anew for each request."""
+
+    def __init__(self, config: PagerdutyConfig, environ: Mapping[str, str]) -> None:
+        self._url = config.url
+        self.key = Secret(config.routing_key_file, config.routing_key_env, environ)
+        self.credentials = Credentials(config.http_config, environ)
+
+    def prepare(self, raw: bytes) -> Request:
+        key = self.key.read()
+        event = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+        event["routing_key"] = msgspec.Raw(msgspec.json.encode(key))
+        headers, secrets = self.credentials.headers()
+        return Request(self._url, msgspec.json.encode(event), headers, (key, *secrets))
+
+
+def delivery(config: PagerdutyConfig, environ: Mapping[str, str]) -> HttpDelivery:
+    """ValueError for TLS files that are no use."""
+    requests = PagerdutyRequests(config, environ)
+    return HttpDelivery(place_of_url(config.url), config.http_config, requests.prepare)
+
+
+def _payload(
+    notification: Notification, config: PagerdutyConfig, options: MessageOptions
+) -> dict[str, Any]:
+    worst = notification.alerts[0]
+    labels = worst.labels
+    message = message_of(notification, options, "text")
+    severity = worst.diagnosis.severity
+    return {
+        "summary": message.title[:MOST_SUMMARY],
+        "source": labels.get("host_name") or labels.get("ofu_job_id") or CLIENT,
+        "severity": config.severities.get(severity, severity),
+        "timestamp": iso(worst.starts_s),
+        "component": labels.get("hw_id", ""),
+        "group": labels.get("ofu_job_id", ""),
+        "class": worst.diagnosis.rule,
+        "custom_details": {
+            "message": message.body[:MOST_DETAILS],
+            "num_firing": len(notification.firing),
+            "num_resolved": len(notification.alerts) - len(notification.firing),
+            "labels": dict(labels),
+            "facts": dict(worst.diagnosis.facts),
+        },
+    }

@@ -1,0 +1,45 @@
+"""Notifications as lines of JSON on standard output, for scripts.
+
+Enters: notifications. Leaves: one line each, in the shape of the webhook.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TextIO
+
+import msgspec
+
+from otel_ofu.notify.message import MessageOptions
+from otel_ofu.notify.notification import Notification
+from otel_ofu.notify.webhook import payload_of
+from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.outcome import Delivered, Outcome, Unavailable
+
+
+def encoder(options: MessageOptions) -> Callable[[Notification], bytes]:
+    return lambda notification: msgspec.json.encode(payload_of(notification, options))
+
+
+class StdoutDelivery:
+    """A transport of the outbox. `stream` None: standard output as it is at the time."""
+
+    place = "standard output"
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream
+
+    def send(self, body: Body, limit_s: float) -> Outcome:  # noqa: ARG002 - a pipe has no timeout
+        stream = self._stream or sys.stdout
+        try:
+            stream.write(body.raw().decode("utf-8") + "\n")
+            stream.flush()
+        except (OSError, ValueError) as error:  # ValueError: closed
+            return Unavailable(str(error))
+        return Delivered()
+
+    def halves(self, body: Body) -> tuple[Body, Body] | None:  # noqa: ARG002 - one line is one
+        return None
+
+    def close(self) -> None: ...

@@ -1,0 +1,105 @@
+"""Batches of many requests -> columns of the store, a few times a second.
+
+Enters: batches and ended entities, in the order in which they came. Leaves: writes to the store,
+one for each metric and time over all entities; what jobs said of themselves, for the exporters.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from otel_ofu.model import Entity, Observation, Window
+from otel_ofu.receive.intake import Batch, Intake, owner_of
+from otel_ofu.receive.layouts import KeySet
+from otel_ofu.receive.sorter import Owner
+from otel_ofu.store import Store
+
+END_AFTER_S = 60.0
+_MOST_PUSHED = 10_000
+
+_Place = tuple[int, KeySet]
+
+
+class Buffer:
+    """Written and flushed by one thread; `take_pushed` may be called by another.
+
+    An entity that said that it ends is ended after a minute, unless it is back by then: an agent
+    that restarts ends all of its series, and its GPUs are still there.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._waiting: dict[_Place, list[Batch]] = {}
+        self._ending: dict[Owner, float] = {}
+        self._pushed: dict[str, Observation] = {}
+        self._pushed_lock = threading.Lock()
+        self.points = 0
+
+    def add(self, intake: Intake, now_s: float) -> None:
+        """Takes what came of a request."""
+        bucket = self._store.bucket
+        for batch in intake.batches:
+            place = bucket(batch.time_s), batch.keys
+            self._waiting.setdefault(place, []).append(batch)
+            if self._ending:
+                for entity in batch.entities:
+                    self._ending.pop(owner_of(entity), None)
+            if batch.pushed:
+                for entity, row in zip(batch.entities, batch.values.tolist(), strict=True):
+                    self._push(entity, batch, row)
+        for owner in intake.ended:
+            self._ending[owner] = now_s + END_AFTER_S
+        self.points += intake.accepted
+
+    def flush(self, now_s: float) -> None:
+        """Writes everything that waits, and ends what is to end."""
+        waiting, self._waiting, self.points = self._waiting, {}, 0
+        for place in sorted(waiting, key=lambda place: place[0]):
+            self._write(place[1], waiting[place])
+        if self._ending:
+            self._end(now_s)
+
+    def take_pushed(self) -> Sequence[Observation]:
+        """What jobs said of themselves since the last call: the newest of each."""
+        with self._pushed_lock:
+            pushed, self._pushed = self._pushed, {}
+        return list(pushed.values())
+
+    def _write(self, keys: KeySet, batches: Sequence[Batch]) -> None:
+        rows = np.ascontiguousarray(np.concatenate([batch.values for batch in batches]).T)
+        times = [batch.time_s for batch in batches]
+        window = Window(min(times), max(times))
+        with self._store.reading():  # a column must not become another entity's in between
+            entities = [e for batch in batches for e in self._entities(batch)]
+            columns = self._store.admit(entities, window)
+            for key, row in zip(keys.keys, rows, strict=True):
+                self._store.write_columns(keys.kind, key, window.end_s, columns, row)
+
+    def _entities(self, batch: Batch) -> Sequence[Entity]:
+        """What is known of a job stays as it is: its own process knows less of it."""
+        if not batch.pushed:
+            return batch.entities
+        slots = self._store.slots(batch.keys.kind)
+        columns = [slots.find(entity.id) for entity in batch.entities]
+        known = (None if column is None else slots.entity(column) for column in columns)
+        return [old or new for old, new in zip(known, batch.entities, strict=True)]
+
+    def _push(self, entity: Entity, batch: Batch, row: Sequence[float]) -> None:
+        pairs = zip(batch.keys.keys, row, strict=True)
+        values: Mapping[str, float] = {key: value for key, value in pairs if value == value}  # noqa: PLR0124 - NaN is not itself
+        with self._pushed_lock:
+            before = self._pushed.get(entity.id)
+            if before is None and len(self._pushed) >= _MOST_PUSHED:
+                return
+            merged = {**before.values, **values} if before else values
+            window = Window(batch.time_s, batch.time_s)
+            self._pushed[entity.id] = Observation(entity, window, merged)
+
+    def _end(self, now_s: float) -> None:
+        due = [owner for owner, due_s in self._ending.items() if due_s <= now_s]
+        for kind, entity_id in due:
+            del self._ending[kind, entity_id]
+            self._store.end(kind, entity_id)

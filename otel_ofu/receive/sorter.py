@@ -1,0 +1,150 @@
+"""Raw resources -> whose each point is, and under which registry key; the rest with a reason.
+
+Enters: a `RawResource`. Leaves: `Sorted`. This is the slow way, once for every new layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from otel_ofu.catalog.registry import Registry
+from otel_ofu.model import Attribute, Entity, EntityKind
+from otel_ofu.receive.identity import Subject, subject_of
+from otel_ofu.receive.keys import HW_ID, JobNames, Match, MetricKeys
+from otel_ofu.receive.points import Attributes, RawPoint, RawResource
+from otel_ofu.receive.rejected import NameCounts, Rejected
+
+SCOPE = "ofu.job.scope"
+
+Owner = tuple[EntityKind, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A point that can be used."""
+
+    match: Match
+    point: RawPoint
+
+
+@dataclass(slots=True)
+class Group:
+    """The points of one entity. `pushed`: a training job says so of itself."""
+
+    entity: Entity
+    pushed: bool
+    points: list[Placed] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Sorted:
+    """`ended`: keys of series that end here. `ignored`: points that are rightly passed over."""
+
+    groups: list[Group] = field(default_factory=list)
+    ended: dict[Owner, set[str]] = field(default_factory=dict)
+    rejected: Rejected = field(default_factory=Rejected)
+    ignored: int = 0
+
+
+class Sorter:
+    """`unknown` counts the points of metrics that nobody knows, by name."""
+
+    def __init__(self, registry: Registry, names: JobNames | None = None) -> None:
+        self._keys = MetricKeys(registry, names)
+        self._own = {m.name for m in registry.metrics.values() if m.entity == "agent"}
+        self.unknown = NameCounts()
+
+    def sort(self, resource: RawResource) -> Sorted:
+        result = Sorted()
+        for (form, name), count in resource.unread.items():
+            if name in self._own:
+                result.ignored += count
+            else:
+                words = (
+                    "a metric without points"
+                    if form == "empty"
+                    else f"points of this form are not taken: {form}"
+                )
+                result.rejected.add(words, name, count)
+        subject = subject_of(resource.attributes)
+        if isinstance(subject, str):
+            result.rejected.add(subject, "", len(resource.points))
+            return result
+        _Sorting(self._keys, self.unknown, subject, result).sort(resource.points)
+        return result
+
+
+class _Sorting:
+    """One resource being sorted."""
+
+    def __init__(
+        self, keys: MetricKeys, unknown: NameCounts, subject: Subject, result: Sorted
+    ) -> None:
+        self._keys = keys
+        self._unknown = unknown
+        self._subject = subject
+        self._result = result
+        self._groups: dict[tuple[EntityKind, str, bool], Group] = {}
+        self._entities: dict[tuple[EntityKind, str], Entity | None] = {}
+
+    def sort(self, points: list[RawPoint]) -> None:
+        for point in points:
+            hw_id, attributes = _parted(point.attributes)
+            match = self._keys.find(point.name, point.unit, point.form, attributes)
+            why = match if isinstance(match, str) else self._place(match, point, hw_id)
+            if why:
+                self._result.rejected.add(why, point.name)
+                if why == "unknown metric":
+                    self._unknown.add(point.name, 1)
+        self._result.groups = list(self._groups.values())
+
+    def _place(self, match: Match, point: RawPoint, hw_id: str) -> str:
+        """Puts a point where it belongs; the reason if it belongs nowhere."""
+        kind = match.metric.entity
+        if kind == "agent" or self._is_part_of_a_job(kind):
+            self._result.ignored += 1
+            return ""
+        if not self._are_known(match.extras):
+            return "attributes that this metric does not have"
+        entity = self._entity(kind, hw_id)
+        if entity is None:
+            return f"the resource does not say which {kind}"
+        if point.ended:
+            self._result.ended.setdefault((kind, entity.id), set()).add(match.key)
+            return ""
+        if point.value is None or not point.time_ns:
+            return "no value" if point.value is None else "no time"
+        pushed = match.convert is not None
+        place = kind, entity.id, pushed
+        group = self._groups.get(place)
+        if group is None:
+            group = self._groups[place] = Group(entity, pushed)
+        group.points.append(Placed(match, point))
+        return ""
+
+    def _is_part_of_a_job(self, kind: str) -> bool:
+        """A node's view of its part of a job is not the job's."""
+        return kind == "job" and self._subject.attributes.get(SCOPE) == "node"
+
+    def _are_known(self, extras: Attributes) -> bool:
+        """Whether the resource says the same: then a Collector copied it to the points."""
+        attributes: Mapping[str, Attribute] = self._subject.attributes
+        return all(attributes.get(name) == value for name, value in extras)
+
+    def _entity(self, kind: EntityKind, hw_id: str) -> Entity | None:
+        place = kind, hw_id
+        if place not in self._entities:
+            self._entities[place] = self._subject.entity(kind, hw_id)
+        return self._entities[place]
+
+
+def _parted(attributes: Attributes) -> tuple[str, Attributes]:
+    """`hw.id`, and the other attributes."""
+    hw_id = ""
+    for name, value in attributes:
+        if name == HW_ID:
+            hw_id = str(value)
+    if not hw_id:
+        return "", attributes
+    return hw_id, tuple(pair for pair in attributes if pair[0] != HW_ID)

@@ -1,0 +1,187 @@
+"""Texts of rules with `{{ $value | percent }}` in them: parsed once, rendered at every change.
+
+There is no code in them: a name, and filters from a fixed list. A name without a value renders
+as `unknown`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+from otel_ofu.rules.language.names import nearest
+from otel_ofu.rules.language.printing import duration_text
+
+UNKNOWN = "unknown"
+VARIABLES = ("value", "threshold", "coverage", "rule", "entity")
+
+Value = float | str | None
+
+_PLACE = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
+_NAME = re.compile(r"\$(labels\.)?([A-Za-z_][A-Za-z0-9_]*)")
+
+
+class TemplateMistake(Exception):  # noqa: N818 - a mistake of the rule's author
+    """What is wrong in a text, and at which of its characters (from 0)."""
+
+    def __init__(self, offset: int, message: str) -> None:
+        super().__init__(message)
+        self.offset = offset
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True)
+class Placeholder:
+    """`$labels.hw_id | upper`: where the value comes from, and how it is shown."""
+
+    label: bool
+    name: str
+    filters: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A parsed text; `source` is how it was written."""
+
+    source: str
+    parts: tuple[str | Placeholder, ...]
+
+    def render(self, values: Mapping[str, Value], labels: Mapping[str, str]) -> str:
+        return "".join(
+            part if isinstance(part, str) else _shown(part, values, labels) for part in self.parts
+        )
+
+    @property
+    def placeholders(self) -> tuple[Placeholder, ...]:
+        return tuple(part for part in self.parts if isinstance(part, Placeholder))
+
+
+def parse_template(text: str, labels: Collection[str]) -> Template:
+    """The template of a text that may speak of `labels`. Raises TemplateMistake."""
+    parts: list[str | Placeholder] = []
+    end = 0
+    for found in _PLACE.finditer(text):
+        parts += _plain(text, end, found.start())
+        parts.append(_placeholder(found, labels))
+        end = found.end()
+    parts += _plain(text, end, len(text))
+    return Template(text, tuple(parts))
+
+
+def _plain(text: str, start: int, end: int) -> list[str]:
+    piece = text[start:end]
+    for braces in ("{{", "}}"):
+        if braces in piece:
+            raise TemplateMistake(start + piece.index(braces), f"{braces!r} stands alone")
+    return [piece] if piece else []
+
+
+def _placeholder(found: re.Match[str], labels: Collection[str]) -> Placeholder:
+    offset = found.start(1)
+    words: list[str] = []
+    for piece in found[1].split("|"):
+        at = offset + len(piece) - len(piece.lstrip())
+        if words:
+            _check_filter(piece.strip(), at)
+        else:
+            _check_name(piece.strip(), at, labels)
+        words.append(piece.strip())
+        offset += len(piece) + 1
+    name = words[0].removeprefix("$")
+    return Placeholder(name.startswith("labels."), name.removeprefix("labels."), tuple(words[1:]))
+
+
+def _check_filter(word: str, at: int) -> None:
+    if word not in FILTERS:
+        hint = nearest(word, FILTERS) or f"; there are {', '.join(FILTERS)}"
+        raise TemplateMistake(at, f"unknown filter {word!r}{hint}")
+
+
+def _check_name(text: str, at: int, labels: Collection[str]) -> None:
+    name = _NAME.fullmatch(text)
+    if not name:
+        raise TemplateMistake(at, "expected $value, $labels.name or the like between {{ and }}")
+    if name[1] and name[2] not in labels:
+        hint = nearest(name[2], labels)
+        raise TemplateMistake(at, f"$labels.{name[2]} refers to nothing{hint}")
+    if not name[1] and name[2] not in VARIABLES:
+        known = ", ".join(f"${variable}" for variable in VARIABLES)
+        raise TemplateMistake(at, f"${name[2]} refers to nothing; there are $labels.…, {known}")
+
+
+def _shown(part: Placeholder, values: Mapping[str, Value], labels: Mapping[str, str]) -> str:
+    value: Value = labels.get(part.name) if part.label else values.get(part.name)
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return UNKNOWN
+    for word in part.filters or ("plain",):
+        value = FILTERS[word](value) if isinstance(value, float | int) else str(value)
+    return str(value)
+
+
+def _plain_number(value: float) -> str:
+    return f"{value:.4g}"
+
+
+def _percent(value: float) -> str:
+    return f"{value * 100:.3g}%"
+
+
+def _scaled(value: float, base: float, prefixes: tuple[str, ...], unit: str) -> str:
+    power = 0
+    while abs(value) >= base and power < len(prefixes) - 1:
+        value /= base
+        power += 1
+    return f"{value:.4g} {prefixes[power]}{unit}".rstrip()
+
+
+_DECIMAL = ("", "k", "M", "G", "T", "P", "E")
+_BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+
+
+def _hertz(value: float) -> str:
+    return _scaled(value, 1000, _DECIMAL, "Hz")
+
+
+def _bytes(value: float) -> str:
+    return _scaled(value, 1024, _BINARY, "B")
+
+
+def _humanize(value: float) -> str:
+    return _scaled(value, 1000, _DECIMAL, "")
+
+
+def duration_words(value: float) -> str:
+    """Seconds as people write them: `2h16m`, `45s`."""
+    if not math.isfinite(value):
+        return str(value)
+    if value < 0:
+        return f"-{duration_words(-value)}"
+    if value < 60:  # noqa: PLR2004 - seconds of a minute
+        return f"{value:.3g}s"
+    minutes, seconds = divmod(round(value), 60)
+    hours, minutes = divmod(minutes, 60)
+    return "".join(
+        duration_text(n * u) for n, u in ((hours, 3600), (minutes, 60), (seconds, 1)) if n
+    )
+
+
+def _watts(value: float) -> str:
+    return f"{value:.4g} W"
+
+
+def _celsius(value: float) -> str:
+    return f"{value:.3g} °C"
+
+
+FILTERS: Mapping[str, Callable[[float], str]] = {
+    "plain": _plain_number,
+    "percent": _percent,
+    "hertz": _hertz,
+    "bytes": _bytes,
+    "duration": duration_words,
+    "humanize": _humanize,
+    "watts": _watts,
+    "celsius": _celsius,
+}

@@ -1,0 +1,29 @@
+"""Rule files in YAML -> `RuleSet`."""
+
+from otel_ofu.rules.files.load import load_rules, rule_paths, rules_from_text
+from otel_ofu.rules.files.rule import (
+    Case,
+    Group,
+    Limits,
+    Place,
+    Rule,
+    RuleSet,
+    Severity,
+    Silence,
+    Timing,
+)
+
+__all__ = [
+    "Case",
+    "Group",
+    "Limits",
+    "Place",
+    "Rule",
+    "RuleSet",
+    "Severity",
+    "Silence",
+    "Timing",
+    "load_rules",
+    "rule_paths",
+    "rules_from_text",
+]

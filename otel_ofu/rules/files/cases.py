@@ -1,0 +1,119 @@
+"""Tests as rule files write them -> `Case`, with the place of every mistake.
+
+A key of `series` is `metric`, of the entity that the rule judges, or `entity.metric`: `gpu3.ofu`,
+`gpu1-7.ofu` for several alike, `job.mfu`, `node.load`. All GPUs of a test are of one job and node.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from otel_ofu.catalog.registry import Registry
+from otel_ofu.files.yaml import Steps
+from otel_ofu.model import EntityKind
+from otel_ofu.rules.files.notes import Notes
+from otel_ofu.rules.files.rule import Case
+from otel_ofu.rules.files.series import samples
+from otel_ofu.rules.files.shape import CaseShape, RuleShape
+from otel_ofu.rules.language.names import NameMistake, resolve
+
+MAX_GPUS = 1_024
+JUDGED: Mapping[EntityKind, str] = {"gpu": "gpu0", "job": "job", "node": "node"}
+
+_ENTITY = re.compile(r"(?:gpu([0-9]{1,4})(?:-([0-9]{1,4}))?|job|node)")
+
+
+def entity_kind(name: str) -> EntityKind:
+    """The kind of an entity of a test: `gpu3`, `job` or `node`."""
+    return "job" if name == "job" else "node" if name == "node" else "gpu"
+
+
+@dataclass(frozen=True, slots=True)
+class CaseReader:
+    """Reads the tests of one rule; mistakes go to `notes`."""
+
+    notes: Notes
+    registry: Registry
+    each: EntityKind
+    interval_s: float
+
+    def read_all(self, shape: RuleShape, steps: Steps) -> tuple[Case, ...]:
+        self._check_names(shape, steps)
+        return tuple(self._case(test, (*steps, "tests", i)) for i, test in enumerate(shape.tests))
+
+    def _check_names(self, shape: RuleShape, steps: Steps) -> None:
+        names = [test.name for test in shape.tests]
+        for i, name in enumerate(names):
+            if name in names[:i]:
+                self.notes.add((*steps, "tests", i, "name"), f"a test {name!r} is already there")
+
+    def _case(self, test: CaseShape, steps: Steps) -> Case:
+        step_s = self.notes.duration((*steps, "step"), test.step, self.interval_s)
+        if step_s < 1:
+            self.notes.add((*steps, "step"), "a step is at least 1s")
+            step_s = 1.0
+        series: dict[tuple[str, str], tuple[float, ...]] = {}
+        for key in test.series:
+            series |= self._series(key, (*steps, "series", key))
+        if not test.series:
+            self.notes.add((*steps, "series"), "a test needs at least one series")
+        return Case(
+            name=test.name,
+            step_s=step_s,
+            series=series,
+            fires_at_s=self._instants(test.fires_at, (*steps, "fires_at")),
+            resolves_at_s=self._instants(test.resolves_at, (*steps, "resolves_at")),
+            causes=tuple(test.causes),
+            place=self.notes.place(steps),
+        )
+
+    def _series(self, key: str, steps: Steps) -> Mapping[tuple[str, str], tuple[float, ...]]:
+        head, dot, rest = key.partition(".")
+        whose = _ENTITY.fullmatch(head) if dot else None
+        metric = rest if whose else key
+        names = _names(whose) if whose else (JUDGED[self.each],)
+        try:
+            values = samples(self.notes.file.scalars[steps].value)  # as written: 0x20 is no 32
+        except ValueError as error:
+            self.notes.add(steps, str(error))
+            return {}
+        if not names:
+            self.notes.add_key(steps, f"{head}: GPUs count upwards, from 0 to {MAX_GPUS - 1}")
+            return {}
+        try:
+            _check_metric(metric, entity_kind(names[0]), self.registry)
+        except NameMistake as mistake:
+            self.notes.add_key(steps, str(mistake))
+        return {(name, metric): values for name in names}
+
+    def _instants(
+        self, written: str | int | dict[str, str | int] | None, steps: Steps
+    ) -> Mapping[str, float]:
+        if written is None:
+            return {}
+        if not isinstance(written, dict):
+            return {JUDGED[self.each]: self.notes.duration(steps, written, 0.0)}
+        instants: dict[str, float] = {}
+        for name, text in written.items():
+            found = _ENTITY.fullmatch(name)
+            if not found or entity_kind(name) != self.each or not _names(found):
+                wanted = JUDGED[self.each]
+                self.notes.add_key((*steps, name), f"{name!r} is no {self.each}: write {wanted}")
+                continue
+            at_s = self.notes.duration((*steps, name), text, 0.0)
+            instants |= dict.fromkeys(_names(found), at_s)
+        return instants
+
+
+def _names(found: re.Match[str]) -> tuple[str, ...]:
+    if found[1] is None:
+        return (found[0],)
+    first, last = int(found[1]), int(found[2] or found[1])
+    return tuple(f"gpu{i}" for i in range(first, last + 1)) if last < MAX_GPUS else ()
+
+
+def _check_metric(metric: str, kind: EntityKind, registry: Registry) -> None:
+    if not metric.startswith("flag:"):
+        resolve(metric, kind, registry)

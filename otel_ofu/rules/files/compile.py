@@ -1,0 +1,182 @@
+"""One rule of a file -> a checked `Rule`; what is wrong goes to `notes`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from otel_ofu.catalog.registry import Registry
+from otel_ofu.files.yaml import Steps, convert
+from otel_ofu.model import EntityKind
+from otel_ofu.model.errors import ConfigError
+from otel_ofu.rules.annotations import Template, TemplateMistake, parse_template
+from otel_ofu.rules.files.cases import CaseReader
+from otel_ofu.rules.files.notes import Notes
+from otel_ofu.rules.files.positions import condition_in
+from otel_ofu.rules.files.rule import SEVERITIES, SEVERITY, Limits, Rule, Silence, Timing
+from otel_ofu.rules.files.shape import RuleShape
+from otel_ofu.rules.language.names import nearest
+from otel_ofu.rules.language.syntax import Expression
+
+MISSING_INTERVALS = 5
+MAX_PEERS = 10_000
+_RULE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+_LABEL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_TAKEN = ("alertname",)
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """What rules are checked against. `causes` None: any name of a cause goes."""
+
+    registry: Registry
+    causes: Collection[str] | None = None
+
+    @property
+    def entity_labels(self) -> frozenset[str]:
+        """The attributes of entities as templates name them: `hw.id` is `hw_id`."""
+        defined = self.registry.attributes
+        return frozenset(
+            name.replace(".", "_") for name, a in defined.items() if a.where != "point"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RuleReader:
+    """Reads the rules of one group."""
+
+    notes: Notes
+    background: Background
+    interval_s: float
+
+    def read(self, steps: Steps) -> Rule | None:
+        """None after mistakes that leave no rule; all else in it is looked at all the same."""
+        try:
+            shape = convert(self.notes.file, RuleShape, steps)
+        except ConfigError as error:
+            self.notes.take(error)
+            rest = self._rest(steps)
+            if rest is not None:
+                self._rule(rest, steps)
+            return None
+        return self._rule(shape, steps)
+
+    def _rest(self, steps: Steps) -> RuleShape | None:
+        """What is left of a rule without its parts that are of the wrong type."""
+        tree: Any = self.notes.file.tree
+        for step in steps:
+            tree = tree[step]
+        good: dict[str, Any] = {"alert": "unnamed"}
+        for field in msgspec.structs.fields(RuleShape):
+            try:
+                good[field.encode_name] = msgspec.to_builtins(
+                    msgspec.convert(tree[field.encode_name], field.type)
+                )
+            except (KeyError, msgspec.ValidationError):
+                continue
+        return msgspec.convert(good, RuleShape) if "each" in good else None
+
+    def _rule(self, shape: RuleShape, steps: Steps) -> Rule | None:
+        self._check(shape, steps)
+        condition = self._condition(shape, steps)
+        known = self.background.entity_labels
+        labels = self._templates(shape.labels, (*steps, "labels"), known)
+        shown = known | labels.keys()
+        cases = CaseReader(self.notes, self.background.registry, shape.each, self.interval_s)
+        clear = self._expression(shape.each, (*steps, "clear")) if shape.clear else None
+        rule = Rule(
+            name=shape.alert,
+            each=shape.each,
+            condition=condition or Silence(0.0),
+            clear=clear,
+            timing=self._timing(shape, steps),
+            limits=self._limits(shape, steps),
+            limit=shape.limit,
+            labels=labels,
+            annotations=self._templates(shape.annotations, (*steps, "annotations"), shown),
+            causes=tuple(shape.causes),
+            shadow=shape.shadow,
+            link=shape.link,
+            tests=cases.read_all(shape, steps),
+            place=self.notes.place(steps),
+        )
+        return rule if condition else None
+
+    def _condition(self, shape: RuleShape, steps: Steps) -> Expression | Silence | None:
+        if bool(shape.expr) == (shape.silent_for is not None):
+            self.notes.add(steps, "a rule has either expr or silent_for")
+            return None
+        if shape.expr:
+            return self._expression(shape.each, (*steps, "expr"))
+        if shape.clear:
+            self.notes.add_key((*steps, "clear"), "clear goes with expr, not with silent_for")
+        after_s = self.notes.duration((*steps, "silent_for"), shape.silent_for, 0.0)
+        if after_s < self.interval_s:
+            self.notes.add((*steps, "silent_for"), "shorter than the interval of the group")
+        return Silence(after_s)
+
+    def _expression(self, each: EntityKind, steps: Steps) -> Expression | None:
+        try:
+            return condition_in(self.notes.file, steps, each, self.background.registry)
+        except ConfigError as error:
+            self.notes.take(error)
+            return None
+
+    def _timing(self, shape: RuleShape, steps: Steps) -> Timing:
+        note = self.notes.duration
+        missing_s = MISSING_INTERVALS * self.interval_s
+        return Timing(
+            note((*steps, "for"), shape.for_, 0.0),
+            note((*steps, "keep_firing_for"), shape.keep_firing_for, 0.0),
+            note((*steps, "missing_timeout"), shape.missing_timeout, missing_s),
+        )
+
+    def _limits(self, shape: RuleShape, steps: Steps) -> Limits:
+        if not 1 <= shape.min_peers <= MAX_PEERS:
+            self.notes.add((*steps, "min_peers"), f"from 1 to {MAX_PEERS:,} peers")
+        if shape.limit < 0:
+            self.notes.add((*steps, "limit"), "a limit is 0 for none, or more")
+        coverage = self.notes.share((*steps, "min_coverage"), shape.min_coverage)
+        return Limits(coverage, shape.min_peers)
+
+    def _check(self, shape: RuleShape, steps: Steps) -> None:
+        if not _RULE_NAME.fullmatch(shape.alert):
+            message = "a name has letters, digits and _ only, at most 100, and no digit in front"
+            self.notes.add((*steps, "alert"), message)
+        if shape.link and not shape.link.startswith(("https://", "http://")):
+            self.notes.add((*steps, "link"), "a link begins with https:// or http://")
+        for name in shape.labels:
+            if not _LABEL_NAME.fullmatch(name) or name in _TAKEN:
+                self.notes.add_key((*steps, "labels", name), f"{name!r} cannot be a label")
+        severity = shape.labels.get(SEVERITY)
+        if severity is not None and severity not in SEVERITIES:
+            message = f"unknown severity {severity!r}; one of: {', '.join(SEVERITIES)}"
+            self.notes.add((*steps, "labels", SEVERITY), message)
+        self._check_causes(shape, steps)
+
+    def _check_causes(self, shape: RuleShape, steps: Steps) -> None:
+        known = self.background.causes
+        for i, cause in enumerate(shape.causes):
+            if known is not None and cause not in known:
+                message = f"unknown cause {cause!r}{nearest(cause, known)}"
+                self.notes.add((*steps, "causes", i), message)
+
+    def _templates(
+        self, texts: Mapping[str, str], steps: Steps, known: Collection[str]
+    ) -> Mapping[str, Template]:
+        templates: dict[str, Template] = {}
+        for name, text in texts.items():
+            try:
+                template = parse_template(text, known)
+            except TemplateMistake as mistake:
+                self.notes.add_in((*steps, name), mistake.offset, mistake.message)
+                continue
+            templates[name] = template
+            if "labels" in steps and any(not p.label for p in template.placeholders):
+                message = "a label stays the same: it may speak of $labels only"
+                self.notes.add((*steps, name), message)
+        return templates

@@ -1,0 +1,87 @@
+"""What is allowed in a rule and still probably not meant: rules in, one `Problem` each out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from otel_ofu.model.errors import Problem
+from otel_ofu.rules.annotations import duration_words
+from otel_ofu.rules.files.rule import SEVERITY, Group, Rule, RuleSet
+from otel_ofu.rules.language.printing import to_text
+from otel_ofu.rules.language.syntax import Expression, Over, walk
+
+STEP_S = 10.0
+
+
+def lint(rules: RuleSet, step_s: float = STEP_S) -> list[Problem]:
+    """Warnings in the order of the files. `step_s`: how often samples come in."""
+    found = [
+        _at(rule, message)
+        for group in rules.groups
+        for rule in group.rules
+        for message in (
+            *_timing(rule, group),
+            *_windows(rule, step_s),
+            *_texts(rule),
+            *_tests(rule),
+        )
+    ]
+    return found + list(_duplicates(rules))
+
+
+def _at(rule: Rule, message: str) -> Problem:
+    place = rule.place
+    return Problem(place.path, place.line, place.column, f"{rule.name}: {message}")
+
+
+def _timing(rule: Rule, group: Group) -> Iterator[str]:
+    interval = duration_words(group.interval_s)
+    timing = rule.timing
+    for name, seconds in (
+        ("for", timing.for_s),
+        ("keep_firing_for", timing.keep_firing_for_s),
+        ("missing_timeout", timing.missing_timeout_s),
+    ):
+        if 0 < seconds < group.interval_s:
+            words = duration_words(seconds)
+            yield f"{name} {words} is shorter than the interval {interval} of its group"
+    if timing.for_s == 0 and isinstance(rule.condition, Expression):
+        yield "without `for` one round is enough to fire"
+
+
+def _windows(rule: Rule, step_s: float) -> Iterator[str]:
+    conditions = [c for c in (rule.condition, rule.clear) if isinstance(c, Expression)]
+    windows = dict.fromkeys(n for c in conditions for n in walk(c.root) if isinstance(n, Over))
+    for node in windows:
+        if node.window_s < 2 * step_s:
+            step = duration_words(step_s)
+            yield f"{to_text(node)}: a window shorter than two steps of {step} holds one sample"
+
+
+def _texts(rule: Rule) -> Iterator[str]:
+    if SEVERITY not in rule.labels:
+        yield "no label `severity`; it counts as warning"
+    if "summary" not in rule.annotations:
+        yield "no annotation `summary`: people are told its name alone"
+
+
+def _tests(rule: Rule) -> Iterator[str]:
+    if not rule.tests:
+        yield "no tests"
+        return
+    if not any(case.fires_at_s for case in rule.tests):
+        yield "no test in which it fires"
+    if all(case.fires_at_s for case in rule.tests):
+        yield "no test in which it stays quiet"
+    if not any(math.isnan(v) for case in rule.tests for s in case.series.values() for v in s):
+        yield "no test with missing data (_x30)"
+
+
+def _duplicates(rules: RuleSet) -> Iterator[Problem]:
+    first: dict[tuple[str, str], Rule] = {}
+    for rule in rules:
+        same = first.setdefault((rule.each, rule.condition_id), rule)
+        if same is not rule and same.timing == rule.timing:
+            place = f"{same.place.path}:{same.place.line}"
+            yield _at(rule, f"the same condition as {same.name} at {place}")

@@ -1,0 +1,158 @@
+"""Rule files -> one `RuleSet`, all or nothing.
+
+Enters: paths of files and folders, the registry. Leaves: the rules, or a `ConfigError` with every
+mistake of every file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+
+from otel_ofu.catalog.registry import Registry
+from otel_ofu.files.yaml import Steps, YamlFile, convert, parse_yaml, problem_at, read_yaml
+from otel_ofu.model.errors import ConfigError, Problem
+from otel_ofu.rules.files.compile import Background, RuleReader
+from otel_ofu.rules.files.notes import Notes
+from otel_ofu.rules.files.rule import Group, Place, Rule, RuleSet, Silence
+from otel_ofu.rules.files.shape import FileOutline
+
+MIN_INTERVAL_S, MAX_INTERVAL_S = 1.0, 86_400.0
+MAX_RULES = 2_000
+MAX_PROBLEMS = 100
+SUFFIXES = (".yaml", ".yml")
+NO_RULES = ("causes.yaml", "flags.yaml")
+"""Files of a rule folder that hold something else."""
+
+BUILT_IN = """\
+groups:
+  - name: built-in
+    interval: 30s
+    rules:
+      - alert: EntitySilent
+        each: gpu
+        silent_for: 2m
+        labels: {severity: warning}
+        annotations:
+          summary: "{{ $labels.hw_id }}: nothing heard for {{ $value | duration }}"
+        tests:
+          - {name: fires when the samples end, series: {ofu: 0.4x10 _x10}, fires_at: 6m30s}
+          - {name: quiet as long as they come, series: {ofu: 0.4x20}}
+"""
+
+
+def load_rules(
+    paths: Iterable[str | Path], registry: Registry, causes: Collection[str] | None = None
+) -> RuleSet:
+    """The rules of files, and of the YAML files in folders. Raises ConfigError.
+
+    `causes`: the names that `causes:` may list; None for any. When no rule says when a GPU counts
+    as silent, a built-in rule does.
+    """
+    files: list[YamlFile] = []
+    problems: list[Problem] = []
+    for path in rule_paths(paths):
+        try:
+            files.append(read_yaml(path))
+        except ConfigError as error:
+            problems += error.problems
+    return rules_of(files, Background(registry, causes), problems)
+
+
+def rules_from_text(text: str, registry: Registry, path: str = "rules.yaml") -> RuleSet:
+    """The rules of a text, without the built-in one. Raises ConfigError."""
+    return _rule_set([parse_yaml(text, path)], Background(registry), [])
+
+
+def rules_of(
+    files: Sequence[YamlFile], background: Background, problems: Iterable[Problem] = ()
+) -> RuleSet:
+    """The rules of parsed files; `problems` are those of files that could not be parsed."""
+    rules = _rule_set(files, background, list(problems))
+    if any(isinstance(rule.condition, Silence) and rule.each == "gpu" for rule in rules):
+        return rules
+    built_in = rules_from_text(BUILT_IN, background.registry, "built-in")
+    names = {group.name for group in rules.groups} | {rule.name for rule in rules}
+    taken = names & {"built-in", "EntitySilent"}
+    return rules if taken else RuleSet((*rules.groups, *built_in.groups))
+
+
+def rule_paths(paths: Iterable[str | Path]) -> list[Path]:
+    """Every file that is meant, once: a folder means the rule files in it, by name."""
+    found: dict[Path, None] = {}
+    for path in map(Path, paths):
+        inside = (
+            (p for p in sorted(path.iterdir()) if p.suffix in SUFFIXES and p.name not in NO_RULES)
+            if path.is_dir()
+            else [path]
+        )
+        found |= dict.fromkeys(inside)
+    return list(found)
+
+
+def _rule_set(
+    files: Sequence[YamlFile], background: Background, problems: list[Problem]
+) -> RuleSet:
+    groups: list[Group] = []
+    texts = {file.path: file.text for file in files}
+    for file in files:
+        notes = Notes(file)
+        groups += _groups(notes, background)
+        problems += notes.problems
+    rules = list(chain.from_iterable(group.rules for group in groups))
+    problems += _duplicates("group", ((group.name, group.place) for group in groups), texts)
+    problems += _duplicates("rule", ((rule.name, rule.place) for rule in rules), texts)
+    if len(rules) > MAX_RULES:
+        place = rules[MAX_RULES].place
+        message = f"{len(rules):,} rules; at most {MAX_RULES:,} are allowed"
+        problems.append(Problem(place.path, place.line, place.column, message))
+    if problems:
+        raise ConfigError(sorted(problems, key=lambda p: (p.path, p.line, p.column)))
+    return RuleSet(tuple(groups))
+
+
+def _groups(notes: Notes, background: Background) -> list[Group]:
+    try:
+        outline = convert(notes.file, FileOutline)
+    except ConfigError as error:
+        notes.take(error)
+        return []
+    groups: list[Group] = []
+    for g, group in enumerate(outline.groups):
+        steps: Steps = ("groups", g)
+        interval_s = notes.duration((*steps, "interval"), group.interval, 30.0)
+        if not MIN_INTERVAL_S <= interval_s <= MAX_INTERVAL_S or interval_s % 1:
+            message = "an interval is a whole number of seconds, from 1s to 1d"
+            notes.add((*steps, "interval"), message)
+        reader = RuleReader(notes, background, interval_s)
+        rules = tuple(_rules(reader, len(group.rules), (*steps, "rules")))
+        groups.append(Group(group.name, interval_s, rules, notes.place((*steps, "name"))))
+    return groups
+
+
+def _rules(reader: RuleReader, count: int, steps: Steps) -> Iterator[Rule]:
+    problems = reader.notes.problems
+    for index in range(count):
+        if len(problems) >= MAX_PROBLEMS:
+            message = "too many mistakes: from here on nothing was looked at"
+            reader.notes.add((*steps, index), message)
+            return
+        rule = reader.read((*steps, index))
+        if rule is not None:
+            yield rule
+
+
+def _duplicates(
+    what: str, named: Iterable[tuple[str, Place]], texts: Mapping[str, str]
+) -> list[Problem]:
+    first: dict[str, Place] = {}
+    problems: list[Problem] = []
+    for name, place in named:
+        if name in first:
+            there = f"{first[name].path}:{first[name].line}"
+            message = f"a {what} {name!r} is already there, at {there}"
+            text = texts[place.path]
+            problems.append(problem_at(place.path, text, place.line, place.column, message))
+        first.setdefault(name, place)
+    return problems

@@ -1,0 +1,1 @@
+"""The language of conditions: text in, checked syntax trees out."""

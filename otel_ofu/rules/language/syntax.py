@@ -1,0 +1,245 @@
+"""The typed syntax tree of a rule condition. Frozen values: no parsing, no evaluation, no text.
+
+Every node holds the `Span` of its text. Equality and hash leave spans out, so the same
+sub-expression written twice is one key. A node is either `Numeric` or `Boolean`, never both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from otel_ofu.model import EntityKind
+from otel_ofu.rules.language.vocabulary import (
+    Comparator,
+    Function,
+    GroupFunction,
+    Relation,
+    Scope,
+    Sign,
+)
+
+__all__ = [
+    "Absolute",
+    "And",
+    "Arithmetic",
+    "Boolean",
+    "Comparator",
+    "Compare",
+    "Expression",
+    "Flag",
+    "Function",
+    "Group",
+    "GroupFunction",
+    "Latest",
+    "Negative",
+    "Node",
+    "Not",
+    "Number",
+    "Numeric",
+    "Or",
+    "Over",
+    "Relation",
+    "Scope",
+    "Sign",
+    "Span",
+    "children",
+    "comparisons",
+    "owner",
+    "placed",
+    "walk",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where a node stands in the text of its expression: characters from 0."""
+
+    offset: int = 0
+    length: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A literal: `unit` is "" (bare), "1" (15% = 0.15) or "s" (a duration, 10m = 600)."""
+
+    value: float
+    unit: str = ""
+    span: Span = field(default=Span(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """`ofu`, `job.mfu`: the last value of a metric, if it is fresh (<= max(3 steps, 60 s) old).
+
+    `metric` is a registry key with its labels (`throttled:sw_power_cap`).
+    """
+
+    metric: str
+    scope: Scope = Scope.OWN
+    span: Span = field(default=Span(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """`avg(ofu, 10m offset 1h)`, `job.max(mfu, 5m)`: a function over one metric's window.
+
+    The window is (at - offset - window, at - offset]. `q` in [0, 1] is set for `quantile` alone.
+    """
+
+    function: Function
+    metric: str
+    window_s: float
+    offset_s: float = 0.0
+    q: float | None = None
+    scope: Scope = Scope.OWN
+    span: Span = field(default=Span(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """`peers.median(avg(sm_clock, 5m))`, `gpus.count(ofu < 5%)`: a function over a group's GPUs.
+
+    `operand` is judged for each GPU; it is `Boolean` under COUNT at most. `q` as in `Over`.
+    """
+
+    relation: Relation
+    function: GroupFunction
+    operand: Node
+    q: float | None = None
+    span: Span = field(default=Span(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Absolute:
+    """`abs(x)`."""
+
+    operand: Numeric
+    span: Span = field(default=Span(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Negative:
+    """`-x`."""
+
+    operand: Numeric
+    span: Span = field(default=Span(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """`x + y` and its kin. A division by zero has no value."""
+
+    sign: Sign
+    left: Numeric
+    right: Numeric
+    span: Span = field(default=Span(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """`x < y`; unknown when a side has no value."""
+
+    comparator: Comparator
+    left: Numeric
+    right: Numeric
+    span: Span = field(default=Span(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """`flag(TORCH_DISTRIBUTED_DEBUG)`: the GPU metric `flag:NAME` is fresh and not zero."""
+
+    name: str
+    span: Span = field(default=Span(), compare=False)
+
+    @property
+    def metric(self) -> str:
+        return f"flag:{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    operand: Boolean
+    span: Span = field(default=Span(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """Two or more operands, in the order of the text."""
+
+    operands: tuple[Boolean, ...]
+    span: Span = field(default=Span(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """Two or more operands, in the order of the text."""
+
+    operands: tuple[Boolean, ...]
+    span: Span = field(default=Span(), compare=False)
+
+
+Numeric = Number | Latest | Over | Group | Absolute | Negative | Arithmetic
+Boolean = Compare | Flag | Not | And | Or
+Node = Numeric | Boolean
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A checked condition: its text, the kind of entity that it judges, and the tree."""
+
+    text: str = field(compare=False)
+    each: EntityKind
+    root: Node
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    """The direct operands of a node, in the order of the text."""
+    match node:
+        case And() | Or():
+            return node.operands
+        case Compare() | Arithmetic():
+            return (node.left, node.right)
+        case Group() | Absolute() | Negative() | Not():
+            return (node.operand,)
+        case Number() | Latest() | Over() | Flag():
+            return ()
+
+
+def placed(node: Node, each: EntityKind) -> Iterator[tuple[Node, EntityKind]]:
+    """A node and all below it, parents first, each with the kind of entity that it is about.
+
+    Inside a group that is a GPU. Without recursion.
+    """
+    stack = [(node, each)]
+    while stack:
+        current, kind = stack.pop()
+        yield current, kind
+        inside: EntityKind = "gpu" if isinstance(current, Group) else kind
+        stack.extend((child, inside) for child in reversed(children(current)))
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """A node and all below it, parents first."""
+    return (inside for inside, _ in placed(node, "gpu"))
+
+
+def owner(kind: EntityKind, scope: Scope) -> EntityKind:
+    """Whose metric a scope means, in a condition that is judged for `kind`."""
+    match scope:
+        case Scope.OWN:
+            return kind
+        case Scope.JOB:
+            return "job"
+        case Scope.NODE:
+            return "node"
+
+
+def comparisons(node: Node) -> tuple[Compare | Flag, ...]:
+    """The comparisons and flags that a verdict rests on: reached through and, or, not alone."""
+    if isinstance(node, Compare | Flag):
+        return (node,)
+    if isinstance(node, And | Or | Not):
+        return tuple(leaf for child in children(node) for leaf in comparisons(child))
+    return ()

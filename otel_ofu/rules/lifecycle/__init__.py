@@ -1,0 +1,1 @@
+"""Verdicts over time: rules on a schedule in, findings out."""

@@ -1,0 +1,177 @@
+"""Findings in SQLite, so that `since` is exact over restarts.
+
+Enters: what changed in a round. Leaves: what was there at the last start. A file that cannot be
+used is set aside with one line in `messages`; a disk that does not take a write is told by an
+error, and the engine tries again with its next round.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from otel_ofu.files.sqlite_file import OUT_OF_REACH, Form, open_whole, why
+from otel_ofu.model import Attribute, Entity, EntityKind
+from otel_ofu.rules.files.rule import Severity
+from otel_ofu.rules.lifecycle.findings import Finding
+from otel_ofu.rules.lifecycle.lifecycle import Phase, State
+
+VERSION = 1
+
+log = logging.getLogger(__name__)
+
+_LABELS = msgspec.json.Decoder(dict[str, str])
+_ATTRIBUTES = msgspec.json.Decoder(dict[str, Attribute])
+
+_SCHEMA = """
+CREATE TABLE rules (
+  identity TEXT PRIMARY KEY, name TEXT NOT NULL, kind TEXT NOT NULL, severity TEXT NOT NULL,
+  shadow INTEGER NOT NULL, condition TEXT NOT NULL, words TEXT NOT NULL, evaluated_s REAL
+) WITHOUT ROWID;
+CREATE TABLE findings (
+  rule TEXT NOT NULL, entity TEXT NOT NULL, phase TEXT NOT NULL, since_s REAL NOT NULL,
+  fired_s REAL, calm_s REAL, unknown_s REAL, told INTEGER NOT NULL, count INTEGER NOT NULL,
+  labels BLOB NOT NULL, attributes BLOB NOT NULL, PRIMARY KEY (rule, entity)
+) WITHOUT ROWID;
+"""
+_FORM = Form(_SCHEMA, VERSION, "findings begin anew")
+
+_RuleRow = tuple[str, str, EntityKind, Severity, int, str, str, float | None]
+_FindingRow = tuple[
+    str, str, str, float, float | None, float | None, float | None, int, int, bytes, bytes
+]
+
+
+@dataclass(slots=True)
+class KeptRule:
+    """What is remembered of a rule: enough to end its findings when it is gone."""
+
+    identity: str
+    name: str
+    each: EntityKind
+    severity: Severity
+    shadow: bool
+    condition_id: str
+    words_id: str
+    evaluated_s: float | None = None
+    findings: dict[str, Finding] = field(default_factory=dict)
+
+
+class FindingMemory:
+    """One file; `path` None keeps nothing. Belongs to one thread; `messages` is logged as well."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.messages: list[str] = []
+        self._found: Mapping[str, KeptRule] = {}
+        self._db = self._open(path) if path else None
+
+    def load(self) -> Mapping[str, KeptRule]:
+        """The rules by identity, with their findings: what was there when the file was opened."""
+        return self._found
+
+    def save(
+        self, rules: Iterable[KeptRule], changed: Mapping[str, Mapping[str, Finding | None]]
+    ) -> None:
+        """Writes a round as a whole. `changed`: rule identity -> entity -> finding or None.
+
+        Raises sqlite3.Error.
+        """
+        if self._db is not None:
+            with self._db:
+                _write(self._db, rules, changed)
+
+    def replace(self, rules: Iterable[KeptRule]) -> None:
+        """Writes everything anew. Raises sqlite3.Error."""
+        if self._db is not None:
+            kept = list(rules)
+            with self._db:
+                self._db.execute("DELETE FROM findings")
+                self._db.execute("DELETE FROM rules")
+                _write(self._db, kept, {rule.identity: rule.findings for rule in kept})
+
+    def close(self) -> None:
+        if self._db is not None:
+            self._db.close()
+
+    def _open(self, path: Path) -> sqlite3.Connection | None:
+        try:
+            db, self._found, self.messages = open_whole(path, _FORM, _read, log)
+        except OUT_OF_REACH as error:
+            message = f"{path}: {why(path, error)}; findings do not survive a restart"
+            self.messages.append(message)
+            log.warning("%s", message)
+            return None
+        return db
+
+
+def _read(db: sqlite3.Connection) -> Mapping[str, KeptRule]:
+    """Raises one of FAULTS when any row is not what this program writes."""
+    rules = {row[0]: _rule(row) for row in db.execute("SELECT * FROM rules")}
+    for row in db.execute("SELECT * FROM findings"):
+        if row[0] in rules:
+            rules[row[0]].findings[row[1]] = _finding(row, rules[row[0]].each)
+    return rules
+
+
+def _write(
+    db: sqlite3.Connection,
+    rules: Iterable[KeptRule],
+    changed: Mapping[str, Mapping[str, Finding | None]],
+) -> None:
+    db.executemany("INSERT OR REPLACE INTO rules VALUES (?,?,?,?,?,?,?,?)", map(_rule_row, rules))
+    for identity, findings in changed.items():
+        gone = [(identity, key) for key, f in findings.items() if f is None]
+        kept = [_row(identity, key, f) for key, f in findings.items() if f is not None]
+        db.executemany("DELETE FROM findings WHERE rule=? AND entity=?", gone)
+        db.executemany("INSERT OR REPLACE INTO findings VALUES (?,?,?,?,?,?,?,?,?,?,?)", kept)
+
+
+def _rule(row: tuple[object, ...]) -> KeptRule:
+    rule = KeptRule(*msgspec.convert(row, _RuleRow))
+    rule.shadow = bool(rule.shadow)
+    return rule
+
+
+def _rule_row(rule: KeptRule) -> tuple[object, ...]:
+    return (
+        rule.identity,
+        rule.name,
+        rule.each,
+        rule.severity,
+        rule.shadow,
+        rule.condition_id,
+        rule.words_id,
+        rule.evaluated_s,
+    )
+
+
+def _row(identity: str, key: str, finding: Finding) -> tuple[object, ...]:
+    state = finding.state
+    attributes = dict(finding.entity.attributes) if finding.entity else {}
+    return (
+        identity,
+        key,
+        state.phase.value,
+        state.since_s,
+        state.fired_s,
+        state.calm_s,
+        state.unknown_s,
+        finding.told,
+        finding.count,
+        msgspec.json.encode(dict(finding.labels)),
+        msgspec.json.encode(attributes),
+    )
+
+
+def _finding(row: tuple[object, ...], each: EntityKind) -> Finding:
+    _, key, phase, *times, told, count, labels, attributes = msgspec.convert(
+        row, _FindingRow, builtin_types=(bytes,)
+    )
+    entity = Entity(each, key, _ATTRIBUTES.decode(attributes))
+    state = State(Phase(phase), *times)
+    return Finding(entity if key else None, state, bool(told), _LABELS.decode(labels), count)

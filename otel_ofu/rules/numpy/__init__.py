@@ -1,0 +1,1 @@
+"""The embedded engine: conditions judged over the store with NumPy."""

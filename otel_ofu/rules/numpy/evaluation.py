@@ -1,0 +1,190 @@
+"""One round: nodes of the syntax tree -> arrays over entities.
+
+Enters: a store that nobody writes meanwhile, an instant, and how much it takes to know. Leaves:
+numbers and truths by column. Whatever stands in several conditions is computed once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import assert_never
+
+import numpy as np
+
+from otel_ofu.model import EntityKind
+from otel_ofu.rules import algebra
+from otel_ofu.rules.algebra import MAYBE, NO, YES, Columns, Quantity, Truths, Values
+from otel_ofu.rules.language.syntax import (
+    Absolute,
+    And,
+    Arithmetic,
+    Boolean,
+    Compare,
+    Flag,
+    Group,
+    GroupFunction,
+    Latest,
+    Negative,
+    Not,
+    Number,
+    Numeric,
+    Or,
+    Over,
+    Relation,
+    owner,
+)
+from otel_ofu.rules.numpy.grouping import Grouped
+from otel_ofu.rules.numpy.samples import Samples, needs_no_coverage
+from otel_ofu.store import Store
+
+# A window of 30 samples in which 15 are there is half full, whatever the rounding says.
+_SLACK = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """How much it takes to know: share of samples, and GPUs with a value among peers."""
+
+    min_coverage: float
+    min_peers: int
+
+
+class Evaluator:
+    """The values of one round under one demand; `samples` may serve several demands."""
+
+    def __init__(self, store: Store, samples: Samples, demand: Demand) -> None:
+        self._store = store
+        self._samples = samples
+        self._demand = demand
+        self._numbers: dict[tuple[EntityKind, Numeric], Quantity] = {}
+        self._truths: dict[tuple[EntityKind, Boolean], Truths] = {}
+        self._shares: dict[tuple[EntityKind, Group], Values] = {}
+
+    def columns(self, kind: EntityKind) -> int:
+        return len(self._store.slots(kind))
+
+    def number(self, kind: EntityKind, node: Numeric) -> Quantity:
+        """The values of a number for the entities of a kind."""
+        if isinstance(node, Number):
+            return node.value
+        place = kind, node
+        if place not in self._numbers:
+            self._numbers[place] = self._number(kind, node)
+        return self._numbers[place]
+
+    def values(self, kind: EntityKind, node: Numeric) -> Values:
+        """The same, with one value a column."""
+        return algebra.spread(self.number(kind, node), self.columns(kind))
+
+    def truths(self, kind: EntityKind, node: Boolean) -> Truths:
+        """The truths of a condition for the entities of a kind."""
+        place = kind, node
+        if place not in self._truths:
+            self._truths[place] = self._truth(kind, node)
+        return self._truths[place]
+
+    def coverage(self, kind: EntityKind, node: Over | Group) -> Values:
+        """How much there is of what a value rests on: samples of a window, GPUs of a group."""
+        if isinstance(node, Group):
+            self.number(kind, node)
+            return self._shares[kind, node]
+        whose = owner(kind, node.scope)
+        return self._joined(kind, whose, self._samples.over(whose, node)[1])
+
+    def _number(self, kind: EntityKind, node: Numeric) -> Quantity:
+        match node:
+            case Number():
+                return node.value
+            case Latest():
+                whose = owner(kind, node.scope)
+                return self._joined(kind, whose, self._samples.latest(whose, node))
+            case Over():
+                return self._over(kind, node)
+            case Group():
+                return self._group(kind, node)
+            case _:
+                return self._arithmetic(kind, node)
+
+    def _arithmetic(self, kind: EntityKind, node: Absolute | Negative | Arithmetic) -> Quantity:
+        match node:
+            case Absolute():
+                return algebra.absolute(self.number(kind, node.operand))
+            case Negative():
+                return -self.number(kind, node.operand)
+            case Arithmetic():
+                left, right = self.number(kind, node.left), self.number(kind, node.right)
+                return algebra.compute(node.sign, left, right)
+            case _:
+                assert_never(node)
+
+    def _over(self, kind: EntityKind, node: Over) -> Values:
+        whose = owner(kind, node.scope)
+        values, coverage = self._samples.over(whose, node)
+        if not needs_no_coverage(node.function):
+            enough = coverage >= self._demand.min_coverage - _SLACK
+            values = np.where(enough, values, np.float32(np.nan))
+        return self._joined(kind, whose, values)
+
+    def _joined(self, kind: EntityKind, whose: EntityKind, values: Values) -> Values:
+        """Values of jobs or nodes for their GPUs; NaN for a GPU without."""
+        if whose == kind:
+            return values
+        membership, gpus = self._store.membership, self.columns("gpu")
+        at = membership.jobs(gpus) if whose == "job" else membership.nodes(gpus)
+        return _spread(values, at)
+
+    def _group(self, kind: EntityKind, node: Group) -> Values:
+        groups, limit = self._groups(kind, node.relation)
+        grouped = Grouped(self._operand(node), groups, limit)
+        values = self._reduced(grouped, node)
+        share = grouped.share(groups)
+        if node.relation is Relation.PEERS:
+            values[grouped.counts < self._demand.min_peers] = np.nan
+            values, share = _spread(values, groups), _spread(share, groups)
+        self._shares[kind, node] = share
+        return values
+
+    def _groups(self, kind: EntityKind, relation: Relation) -> tuple[Columns, int]:
+        """The group of every GPU, and a number above all groups."""
+        members, gpus = self._store.membership, self.columns("gpu")
+        if relation is Relation.PEERS:
+            return members.peers(gpus), members.peer_limit
+        owners = members.jobs(gpus) if kind == "job" else members.nodes(gpus)
+        return owners, self.columns(kind)
+
+    def _operand(self, node: Group) -> Values:
+        """What is grouped: numbers, or 1 and 0 for a condition that holds or not."""
+        if isinstance(node.operand, Boolean):
+            truths = self.truths("gpu", node.operand)
+            return np.where(truths == MAYBE, np.nan, truths == YES).astype(np.float32)
+        return self.values("gpu", node.operand)
+
+    def _reduced(self, grouped: Grouped, node: Group) -> Values:
+        if isinstance(node.operand, Boolean):
+            return grouped.reduce(GroupFunction.SUM, None)
+        return grouped.reduce(node.function, node.q)
+
+    def _truth(self, kind: EntityKind, node: Boolean) -> Truths:
+        match node:
+            case Compare():
+                left, right = self.number(kind, node.left), self.number(kind, node.right)
+                return algebra.compare(node.comparator, left, right, self.columns(kind))
+            case Flag():
+                raised = self._samples.latest("gpu", Latest(node.metric))
+                truths = np.where(raised != 0, YES, NO).astype(np.uint8)
+                truths[np.isnan(raised)] = MAYBE
+                return truths
+            case Not():
+                return algebra.negate(self.truths(kind, node.operand))
+            case And():
+                return algebra.all_of([self.truths(kind, part) for part in node.operands])
+            case Or():
+                return algebra.any_of([self.truths(kind, part) for part in node.operands])
+            case _:
+                assert_never(node)
+
+
+def _spread(values: Values, at: Columns) -> Values:
+    """The value at each index, NaN at -1."""
+    spread: Values = np.append(values, np.float32(np.nan))[at]
+    return spread

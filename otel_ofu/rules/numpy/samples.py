@@ -1,0 +1,100 @@
+"""Windows and last values of one round, each computed once however many conditions use it.
+
+Enters: the store and an instant. Leaves: values by column of the metric's own kind of entity.
+Windows that reach back an hour at most see single samples; longer ones the means of minutes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from otel_ofu.model import EntityKind
+from otel_ofu.rules.language.syntax import Function, Latest, Over
+from otel_ofu.rules.numpy.windows import Wanted, newest, over_window
+from otel_ofu.store import Store
+
+FINE_REACH_S = 3_600.0
+FRESH_STEPS = 3
+FRESH_S = 60.0
+
+Values = NDArray[np.float32]
+Frame = tuple[EntityKind, str, float, float]
+
+
+def reach_s(node: Over) -> float:
+    """How far a window reaches back."""
+    return node.window_s + node.offset_s
+
+
+def fresh_s(step_s: float) -> float:
+    """How old a last value may be."""
+    return max(FRESH_STEPS * step_s, FRESH_S)
+
+
+class Samples:
+    """`wanted` lists every window of the round, so that those over the same samples share work."""
+
+    def __init__(
+        self, store: Store, at_s: float, wanted: Iterable[tuple[EntityKind, Over]]
+    ) -> None:
+        self._store = store
+        self._at_s = at_s
+        self._wanted: dict[Frame, set[Wanted]] = defaultdict(set)
+        for kind, node in wanted:
+            self._wanted[_frame(kind, node)].add((node.function, node.q))
+        self._values: dict[tuple[Frame, Wanted], Values] = {}
+        self._samples: dict[Frame, Values] = {}
+        self._latest: dict[tuple[EntityKind, str], Values] = {}
+
+    def over(self, kind: EntityKind, node: Over) -> tuple[Values, Values]:
+        """A window function's values, and the share of the window's samples that are there."""
+        frame = _frame(kind, node)
+        if frame not in self._samples:
+            self._compute(frame)
+        return self._values[frame, (node.function, node.q)], self._samples[frame]
+
+    def latest(self, kind: EntityKind, node: Latest) -> Values:
+        """The last values that are fresh."""
+        place = kind, node.metric
+        if place not in self._latest:
+            self._latest[place] = self._newest(*place)
+        return self._latest[place]
+
+    def _compute(self, frame: Frame) -> None:
+        kind, metric, window_s, offset_s = frame
+        end_s = self._at_s - offset_s
+        fine = window_s + offset_s <= FINE_REACH_S
+        read = self._store.block if fine else self._store.minutes
+        block = read(kind, metric, end_s - window_s, end_s)
+        values, samples = over_window(block, self._wanted[frame])
+        self._samples[frame] = samples / np.float32(block.expected)
+        self._values.update({(frame, name): value for name, value in values.items()})
+
+    def _newest(self, kind: EntityKind, metric: str) -> Values:
+        """Last values; of a counter its total, whatever its last increment was."""
+        step_s = self._store.step_s
+        # A value that is exactly `fresh_s` old is still fresh: one row more than the window holds.
+        start_s = self._at_s - fresh_s(step_s) - step_s
+        totals, seen_s = self._store.totals(kind, metric)
+        fresh = (seen_s > start_s + step_s / 2) & (seen_s < self._at_s + step_s / 2)
+        if np.isfinite(seen_s).any():
+            return np.where(fresh, totals, np.nan).astype(np.float32)
+        block = self._store.block(kind, metric, start_s, self._at_s)
+        return newest(block.array()) if block.length else _nothing(block.columns)
+
+
+def _nothing(columns: int) -> Values:
+    return np.full(columns, np.nan, np.float32)
+
+
+def _frame(kind: EntityKind, node: Over) -> Frame:
+    return kind, node.metric, node.window_s, node.offset_s
+
+
+def needs_no_coverage(function: Function) -> bool:
+    """A count and a last value are what they are with however few samples."""
+    return function in {Function.COUNT, Function.LAST}

@@ -1,0 +1,184 @@
+"""Functions over a window of samples, for all entities at once.
+
+Enters: a `Block`. Leaves: for every column the function's value (NaN without samples) and how many
+samples it is of. Work goes through the columns in chunks that stay in the cache of the processor.
+
+As in Prometheus, `stddev` is of the population and `quantile` interpolates. `rate` is the increase
+from the first to the last sample over the time between them; `increase` is what was counted in the
+window and is not extrapolated, so that whole numbers stay whole. Rows of minutes weigh by their
+samples; `min`, `max`, `stddev`, `quantile` and `last` see the means of the minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from otel_ofu.rules.language.syntax import Function
+from otel_ofu.store import Block
+
+Values = NDArray[np.float32]
+Wanted = tuple[Function, float | None]
+
+CHUNK_BYTES = 1 << 19
+MAX_ROWS_OF_BYTES = 255
+
+
+def over_window(block: Block, wanted: Iterable[Wanted]) -> tuple[Mapping[Wanted, Values], Values]:
+    """The values of the wanted functions over one window, and the number of samples."""
+    names = tuple(wanted)
+    results = {name: np.full(block.columns, np.nan, np.float32) for name in names}
+    samples = np.zeros(block.columns, np.float32)
+    if block.length:
+        width = max(256, CHUNK_BYTES // (4 * block.length))
+        with np.errstate(all="ignore"):
+            for at, part in block.chunks(width):
+                chunk = _Chunk(part)
+                samples[at] = chunk.samples
+                for name in names:
+                    results[name][at] = _FUNCTIONS[name[0]](chunk, name[1])
+    for function, q in names:
+        if function is Function.COUNT:
+            results[function, q] = samples
+    return results, samples
+
+
+class _Chunk:
+    """One window of some columns, with what several functions need of it."""
+
+    def __init__(self, block: Block) -> None:
+        pieces, counts = block.pieces, block.counts
+        self.x: Values = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+        self.row_s = block.row_s
+        self.missing = np.isnan(self.x)
+        self.rows: Values = len(self.x) - _column_sums(self.missing)
+        self.weights = np.concatenate(counts) if counts else None
+        self.samples = self.rows if self.weights is None else self.weights.sum(axis=0)
+
+    @cached_property
+    def filled(self) -> Values:
+        """The samples with 0 for missing."""
+        return _blanked(self.x, self.missing)
+
+    @cached_property
+    def weighted(self) -> Values:
+        """What each row adds to the sum: the sample, or the mean times its samples."""
+        return self.filled if self.weights is None else self.filled * self.weights
+
+    @cached_property
+    def total(self) -> Values:
+        total: Values = np.add.reduce(self.weighted, axis=0, dtype=_sum_type(self.x))
+        return total
+
+    @cached_property
+    def ordered(self) -> Values:
+        """Samples of each column in ascending order, missing last, as [column, time]."""
+        columns = self.x.T.copy(order="C")
+        columns.sort(axis=1)
+        return columns
+
+
+def _blanked(x: Values, missing: NDArray[np.bool_]) -> Values:
+    """A copy with 0 for missing: the bits of each sample and all ones or none.
+
+    Half the time of `np.where`, and sums of windows are most of a round.
+    """
+    keep = np.subtract(missing.view(np.int8), np.int8(1), dtype=np.int32)
+    np.bitwise_and(x.view(np.int32), keep, out=keep)
+    return keep.view(np.float32)
+
+
+def _sum_type(x: Values) -> type[np.float32 | np.float64]:
+    """Sums of many float32 lose digits; those of a few do not, and are twice as fast."""
+    return np.float32 if len(x) <= MAX_ROWS_OF_BYTES else np.float64
+
+
+def _column_sums(missing: NDArray[np.bool_]) -> Values:
+    """How many are missing in each column; bytes hold the sum of 255 rows."""
+    step = MAX_ROWS_OF_BYTES
+    total = np.zeros(missing.shape[1], np.float32)
+    for start in range(0, len(missing), step):
+        total += np.add.reduce(missing[start : start + step].view(np.uint8), axis=0, dtype=np.uint8)
+    return total
+
+
+def _avg(chunk: _Chunk, _: float | None) -> Values:
+    return chunk.total / chunk.samples
+
+
+def _sum(chunk: _Chunk, _: float | None) -> Values:
+    return np.where(chunk.rows > 0, chunk.total, np.nan)
+
+
+def _min(chunk: _Chunk, _: float | None) -> Values:
+    lowest: Values = np.fmin.reduce(chunk.x, axis=0)
+    return lowest
+
+
+def _max(chunk: _Chunk, _: float | None) -> Values:
+    highest: Values = np.fmax.reduce(chunk.x, axis=0)
+    return highest
+
+
+def _count(chunk: _Chunk, _: float | None) -> Values:
+    return chunk.samples
+
+
+def _stddev(chunk: _Chunk, _: float | None) -> Values:
+    mean = np.add.reduce(chunk.filled, axis=0) / chunk.rows
+    apart = _blanked(chunk.x - mean, chunk.missing)
+    squares: Values = np.einsum("tc,tc->c", apart, apart)
+    deviation: Values = np.sqrt(squares / chunk.rows)
+    return deviation
+
+
+def _last(chunk: _Chunk, _: float | None) -> Values:
+    return newest(chunk.x)
+
+
+def newest(rows: Values) -> Values:
+    """The last sample of each column, NaN where there is none."""
+    last: Values = rows[-1].copy()
+    for row in rows[-2::-1]:
+        missing = np.isnan(last)
+        if not missing.any():
+            break
+        last[missing] = row[missing]
+    return last
+
+
+def _quantile(chunk: _Chunk, q: float | None) -> Values:
+    rank = (q or 0.0) * np.maximum(chunk.rows - 1, 0)
+    below = np.floor(rank)
+    low = below.astype(np.intp)[:, None]
+    high = np.minimum(low + 1, len(chunk.x) - 1)
+    at_low = np.take_along_axis(chunk.ordered, low, axis=1)[:, 0]
+    at_high = np.take_along_axis(chunk.ordered, high, axis=1)[:, 0]
+    part = rank - below
+    return np.where(part > 0, at_low + (at_high - at_low) * part, at_low)
+
+
+def _rate(chunk: _Chunk, _: float | None) -> Values:
+    known = ~chunk.missing
+    first = known.argmax(axis=0)
+    last = len(known) - 1 - known[::-1].argmax(axis=0)
+    before = np.take_along_axis(chunk.weighted, first[None, :], axis=0)[0]
+    elapsed_s = (last - first) * chunk.row_s
+    return np.where(chunk.rows > 1, (chunk.total - before) / elapsed_s, np.nan)
+
+
+_FUNCTIONS: Mapping[Function, Callable[[_Chunk, float | None], Values]] = {
+    Function.AVG: _avg,
+    Function.SUM: _sum,
+    Function.MIN: _min,
+    Function.MAX: _max,
+    Function.COUNT: _count,
+    Function.STDDEV: _stddev,
+    Function.LAST: _last,
+    Function.QUANTILE: _quantile,
+    Function.RATE: _rate,
+    Function.INCREASE: _sum,
+}

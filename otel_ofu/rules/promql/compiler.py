@@ -1,0 +1,267 @@
+"""Syntax trees -> PromQL with the same verdicts.
+
+PromQL knows only samples that are there, a rule knows three answers. So a condition becomes two
+vectors: the entities for which it holds, and those for which it fails; who is in neither is
+unknown. `and`, `or` and `not` then are set operations, right for three values, and read as a
+person would write them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from otel_ofu.rules.language.syntax import (
+    Absolute,
+    And,
+    Arithmetic,
+    Boolean,
+    Comparator,
+    Compare,
+    Flag,
+    Group,
+    GroupFunction,
+    Latest,
+    Negative,
+    Not,
+    Number,
+    Numeric,
+    Or,
+    Over,
+    Relation,
+)
+from otel_ofu.rules.promql.arithmetic import absolute, arithmetic, compares, negative
+from otel_ofu.rules.promql.samples import NotInPromql, Samples
+from otel_ofu.rules.promql.settings import ENTITY_LABELS, PEER_LABELS
+from otel_ofu.rules.promql.vectors import (
+    Labels,
+    Value,
+    Vector,
+    aggregate,
+    any_of,
+    both,
+    infix,
+    joinable,
+    number,
+)
+
+MAX_CHARACTERS = 100_000
+NOTHING = "vector(0) > 0"
+
+_INVERSE = {
+    Comparator.LESS: Comparator.GREATER_EQUAL,
+    Comparator.LESS_EQUAL: Comparator.GREATER,
+    Comparator.GREATER: Comparator.LESS_EQUAL,
+    Comparator.GREATER_EQUAL: Comparator.LESS,
+    Comparator.EQUAL: Comparator.NOT_EQUAL,
+    Comparator.NOT_EQUAL: Comparator.EQUAL,
+}
+
+
+def checked_text(value: Value) -> str:
+    """The text of a vector, that of an empty one for a constant. Raises NotInPromql."""
+    text = value.text if isinstance(value, Vector) else NOTHING
+    if len(text) > MAX_CHARACTERS:
+        raise NotInPromql(
+            f"{len(text):,} characters of PromQL; at most {MAX_CHARACTERS:,} are sent"
+        )
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """Nodes of the tree -> vectors, for the entities of one kind."""
+
+    samples: Samples
+
+    @property
+    def _labels(self) -> Labels:
+        return ENTITY_LABELS[self.samples.each]
+
+    # ---- numbers ----
+
+    def value(self, node: Numeric) -> Value:
+        """A vector with the labels of the entities or of what they are in, or a constant."""
+        match node:
+            case Number():
+                return node.value
+            case Latest():
+                return self.samples.latest(node)
+            case Over():
+                return self.samples.over(node)
+            case Group():
+                return self._group(node)
+            case _:
+                return self._computed(node)
+
+    def _computed(self, node: Absolute | Negative | Arithmetic) -> Value:
+        match node:
+            case Absolute():
+                return absolute(self.value(node.operand))
+            case Negative():
+                return negative(self.value(node.operand))
+            case Arithmetic():
+                left, right = self._meeting(node.left, node.right)
+                return arithmetic(node.sign, left, right)
+            case _:
+                assert_never(node)
+
+    def for_all(self, value: Value) -> Value:
+        """A value with the labels of the entities themselves; constants stay what they are."""
+        return self.everywhere(value) if isinstance(value, Vector) else value
+
+    def everywhere(self, value: Vector | float) -> Vector:
+        """A vector with the labels of the entities themselves."""
+        if not isinstance(value, Vector):
+            return infix("+", infix("*", self.samples.present(), 0.0), value)
+        if value.labels == self._labels:
+            return value
+        return infix("*", value, self.samples.present())
+
+    def _meeting(self, *nodes: Numeric) -> tuple[Value, Value]:
+        """Two operands whose labels fit together."""
+        left, right = (self.value(node) for node in nodes)
+        if isinstance(left, Vector) and isinstance(right, Vector) and not joinable(left, right):
+            return self.everywhere(left), right
+        return left, right
+
+    # ---- conditions ----
+
+    def holds(self, node: Boolean) -> Vector | None:
+        """The entities for which a condition is known to hold; None for no entity ever."""
+        match node:
+            case Compare():
+                return self._compared(node, node.comparator)
+            case Flag():
+                return infix("!=", self.samples.latest(Latest(node.metric)), 0.0)
+            case Not():
+                return self.fails(node.operand)
+            case And():
+                return _intersection(self.holds(operand) for operand in node.operands)
+            case Or():
+                return _union(self.holds(operand) for operand in node.operands)
+            case _:
+                assert_never(node)
+
+    def fails(self, node: Boolean) -> Vector | None:
+        """The entities for which a condition is known not to hold; None for no entity ever."""
+        match node:
+            case Compare():
+                return self._compared(node, _INVERSE[node.comparator])
+            case Flag():
+                return infix("==", self.samples.latest(Latest(node.metric)), 0.0)
+            case Not():
+                return self.holds(node.operand)
+            case And():
+                return _union(self.fails(operand) for operand in node.operands)
+            case Or():
+                return _intersection(self.fails(operand) for operand in node.operands)
+            case _:
+                assert_never(node)
+
+    def verdict(self, node: Boolean) -> Vector | None:
+        """1 where a condition holds, 0 where it fails; None for no entity ever."""
+        match node:
+            case Compare():
+                return self._compared(node, node.comparator, answer=True)
+            case Flag():
+                return infix("!= bool", self.samples.latest(Latest(node.metric)), 0.0)
+            case Not():
+                inner = self.verdict(node.operand)
+                return infix("-", 1.0, inner) if inner else None
+            case And() | Or():
+                return self._either_way(node)
+            case _:
+                assert_never(node)
+
+    def _either_way(self, node: Boolean) -> Vector | None:
+        holds, fails = self.holds(node), self.fails(node)
+        answers = [aggregate("group", self._labels, holds.text)] if holds else []
+        if fails:
+            answers.append(infix("*", aggregate("group", self._labels, fails.text), 0.0))
+        return any_of(answers) if answers else None
+
+    def _compared(
+        self, node: Compare, comparator: Comparator, *, answer: bool = False
+    ) -> Vector | None:
+        """The entities for which a comparison holds; with `answer` 1 or 0 for all known ones."""
+        left, right = self._meeting(node.left, node.right)
+        if left is None or right is None:
+            return None
+        if not isinstance(left, Vector) and not isinstance(right, Vector):
+            return self._always(compares(comparator, left, right), answer=answer)
+        operator = comparator.value + (" bool" if answer else "")
+        compared = infix(operator, left, right)
+        return compared if compared.labels == self._labels else self.everywhere(compared)
+
+    def _always(self, outcome: bool, *, answer: bool) -> Vector | None:  # noqa: FBT001 - a result
+        if answer:
+            return self.everywhere(float(outcome))
+        return self.samples.present() if outcome else None
+
+    # ---- groups ----
+
+    def coverage(self, node: Over | Group) -> Vector:
+        """How much there is of what a value rests on: samples of a window, GPUs of a group."""
+        if isinstance(node, Over):
+            return self.samples.coverage(node)
+        inner, labels = self._members(node)
+        operand = self._operand(node, inner)
+        members = aggregate("count", labels, inner.samples.present().text)
+        known = [aggregate("count", labels, operand.text)] if operand else []
+        return infix("/", any_of([*known, infix("*", members, 0.0)]), members)
+
+    def _group(self, node: Group) -> Value:
+        inner, labels = self._members(node)
+        operand = self._operand(node, inner)
+        return operand and self._grouped(node, operand, labels)
+
+    def _members(self, node: Group) -> tuple[Compiler, Labels]:
+        """How the GPUs of a group are written, and the labels that they share."""
+        labels = PEER_LABELS if node.relation is Relation.PEERS else self._labels
+        required = labels[:1]  # who is in no job has no peers
+        return Compiler(replace(self.samples, each="gpu", required=required)), labels
+
+    def _operand(self, node: Group, inner: Compiler) -> Vector | None:
+        """What is grouped: numbers, or 1 and 0 for a condition that holds or not."""
+        if isinstance(node.operand, Boolean):
+            return inner.verdict(node.operand)
+        value = inner.value(node.operand)
+        return None if value is None else inner.everywhere(value)
+
+    def _grouped(self, node: Group, operand: Vector, labels: Labels) -> Vector:
+        if node.function is GroupFunction.MAD:
+            median = aggregate("quantile:0.5", labels, operand.text)
+            distance = infix("-", operand, median)
+            result = aggregate("quantile:0.5", labels, f"abs({distance.text})")
+        else:
+            result = aggregate(_function(node), labels, operand.text)
+        least = self.samples.settings.min_peers
+        if node.relation is not Relation.PEERS or least <= 1:
+            return result
+        enough = infix(">=", aggregate("count", labels, operand.text), float(least))
+        return both([result, enough])
+
+
+def _function(node: Group) -> str:
+    if isinstance(node.operand, Boolean):
+        return "sum"
+    match node.function:
+        case GroupFunction.MEDIAN:
+            return "quantile:0.5"
+        case GroupFunction.QUANTILE:
+            return f"quantile:{number(node.q or 0.0)}"
+        case _:
+            return node.function.value
+
+
+def _union(operands: Iterable[Vector | None]) -> Vector | None:
+    there = [operand for operand in operands if operand is not None]
+    return any_of(there) if there else None
+
+
+def _intersection(operands: Iterable[Vector | None]) -> Vector | None:
+    given = list(operands)
+    there = [operand for operand in given if operand is not None]
+    return both(there) if len(there) == len(given) else None

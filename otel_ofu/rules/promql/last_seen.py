@@ -1,0 +1,32 @@
+"""When each entity was last heard, as a Prometheus-like server knows it: for rules on silence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from otel_ofu.catalog.registry import Registry
+from otel_ofu.model import Entity, EntityKind
+from otel_ofu.model.clock import Clock, SystemClock
+from otel_ofu.rules.lifecycle.silence import Times
+from otel_ofu.rules.promql.identity import entity_of, key_of
+from otel_ofu.rules.promql.samples import Samples
+from otel_ofu.rules.promql.server import Queries
+from otel_ofu.rules.promql.settings import Settings
+
+
+class PromqlEars:
+    """Entities that were heard within the last hour. `heard` raises QueryError."""
+
+    def __init__(self, queries: Queries, registry: Registry, *, clock: Clock | None = None) -> None:
+        self._queries = queries
+        self._registry = registry
+        self._clock = clock or SystemClock()
+
+    def heard(self, kind: EntityKind) -> tuple[Sequence[Entity | None], Times]:
+        """The entities, and when each was heard, in Unix seconds."""
+        text = Samples(self._registry, Settings(), kind).heard().text
+        samples = self._queries.query(text, self._clock.now_s())
+        heard = {key_of(kind, labels): time_s for labels, time_s in samples}
+        return [entity_of(kind, key) for key in heard], np.array(list(heard.values()), np.float64)

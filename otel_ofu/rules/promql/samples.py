@@ -1,0 +1,222 @@
+"""Metrics of entities in PromQL: the last value, and functions over a window.
+
+Every result is brought to the labels of its entity, so that metrics with different labels of their
+own (a scrape's `instance`, a point's `hw_type`) meet without further ado. Windows are whole steps,
+counted as the store counts them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from otel_ofu.catalog.prometheus_names import label_name, metric_name
+from otel_ofu.catalog.registry import Registry
+from otel_ofu.model import EntityKind
+from otel_ofu.model.errors import OtelOfuError
+from otel_ofu.rules.language.syntax import Function, Latest, Over, Scope
+from otel_ofu.rules.numpy.samples import fresh_s, needs_no_coverage
+from otel_ofu.rules.promql.settings import ENTITY_LABELS, Settings
+from otel_ofu.rules.promql.vectors import (
+    Labels,
+    Vector,
+    aggregate,
+    any_of,
+    duration,
+    infix,
+    number,
+    quoted,
+)
+from otel_ofu.store.history import COUNTER_GAP_S
+from otel_ofu.store.steps import Steps
+
+# Metrics of which every GPU has at least one, to tell which GPUs there are.
+PRESENT = ("ofu", "ofu_gap", "gpu_util", "power")
+PRESENT_S = 3_600.0
+# A window of 30 samples in which 15 are there is half full, whatever the rounding says.
+_SLACK = 1e-6
+
+_OVER_TIME: Mapping[Function, str] = {
+    Function.AVG: "avg_over_time",
+    Function.MIN: "min_over_time",
+    Function.MAX: "max_over_time",
+    Function.SUM: "sum_over_time",
+    Function.STDDEV: "stddev_over_time",
+    Function.COUNT: "count_over_time",
+    Function.LAST: "last_over_time",
+    Function.INCREASE: "sum_over_time",  # of what each sample gained
+    Function.QUANTILE: "quantile_over_time",
+}
+
+
+class NotInPromql(OtelOfuError):  # noqa: N818 - a limit, not a fault
+    """A condition that PromQL cannot say, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Metrics of the entities of one kind; `required` are labels that must not be empty."""
+
+    registry: Registry
+    settings: Settings
+    each: EntityKind
+    required: Labels = ()
+
+    def latest(self, node: Latest) -> Vector:
+        """The last value, while it is fresh."""
+        kind = self._kind(node.scope)
+        # A value that is exactly as old as it may be is still fresh.
+        reach_s = fresh_s(self.settings.step_s) + self.settings.step_s
+        selected = self._selector(node.metric, kind)
+        return _entity(kind, f"last_over_time({selected}[{self._range(reach_s)}])")
+
+    def over(self, node: Over) -> Vector | None:
+        """A function over a window with enough samples; None for a window shorter than a step."""
+        kind = self._kind(node.scope)
+        if node.function is Function.COUNT:
+            return self._count(node, kind)
+        if not self._rows(node):
+            return None
+        window = self._samples_of(node, kind)
+        value = self._function(node, kind, window)
+        needed = "" if needs_no_coverage(node.function) else self._enough(node, window)
+        return _entity(kind, value + needed)
+
+    def coverage(self, node: Over) -> Vector:
+        """The share of a window's samples that is there."""
+        return infix("/", self._count(node, self._kind(node.scope)), self._expected(node))
+
+    def present(self) -> Vector:
+        """1 for every entity that there is."""
+        text = f"last_over_time({self._anything()}[{self._range(PRESENT_S)}])"
+        return aggregate("group", ENTITY_LABELS[self.each], text)
+
+    def silent(self, after_s: float) -> Vector:
+        """1 for every entity that there is and that nothing was heard of for so long."""
+        heard = f"last_over_time({self._anything()}[{self._range(after_s)}])"
+        late = aggregate("group", ENTITY_LABELS[self.each], heard)
+        return Vector(f"{self.present().text} unless {late.text}", late.labels, atom=False)
+
+    def heard(self) -> Vector:
+        """When each entity that there is was last heard, in Unix seconds."""
+        labels, times = ENTITY_LABELS[self.each], f"timestamp({self._anything()})"
+        # A sample that is out of the server's lookback was the last one at some full minute.
+        earlier = f"max_over_time({times}[{self._range(PRESENT_S)}:1m])"
+        return any_of([aggregate("max", labels, times), aggregate("max", labels, earlier)])
+
+    def _anything(self) -> str:
+        """The metrics that tell that an entity is there; for jobs and nodes those of their GPUs."""
+        names = "|".join(self._name(key) for key in PRESENT)
+        required = self.required if self.each == "gpu" else ENTITY_LABELS[self.each]
+        return f"{{{','.join([f'__name__=~{quoted(names)}', *_not_empty(required)])}}}"
+
+    def _count(self, node: Over, kind: EntityKind) -> Vector:
+        """How many samples there are; none is a count as well."""
+        none = infix("*", replace(self, each=kind, required=self._needed(kind)).present(), 0.0)
+        if not self._rows(node):
+            return none
+        return any_of(
+            [_entity(kind, f"count_over_time({self._samples_of(node, kind)})"), none],
+        )
+
+    def _function(self, node: Over, kind: EntityKind, window: str) -> str:
+        if node.function is Function.RATE:
+            return self._rate(node, kind)
+        share = f"{number(node.q)}, " if node.q is not None else ""
+        return f"{_OVER_TIME[node.function]}({share}{window})"
+
+    def _enough(self, node: Over, window: str) -> str:
+        """The condition that a window has its samples; one sample is there in any case."""
+        needed = math.ceil((self.settings.min_coverage - _SLACK) * self._expected(node))
+        return f" and count_over_time({window}) >= {needed}" if needed > 1 else ""
+
+    def _expected(self, node: Over) -> float:
+        return max(1.0, node.window_s / self.settings.step_s)
+
+    # ---- counters ----
+
+    def _samples_of(self, node: Over, kind: EntityKind) -> str:
+        """The samples of a window; those of a counter are what each gained since the last."""
+        selected = self._selector(node.metric, kind)
+        if self.registry.metric(node.metric).kind != "counter":
+            return selected + self._window(node)
+        return self._gained(selected) + self._window(node, self._step)
+
+    def _gained(self, selected: str) -> str:
+        """What a counter gained since the sample before, at each step that has a sample.
+
+        PromQL's own `increase` guesses what happened between the samples and the ends of the
+        window: it gives 1.02 in ten minutes where a counter went from 5 to 6.
+        """
+        step_s = self.settings.step_s
+        now = f"last_over_time({selected}[{self._range(step_s)}])"
+        gap = self._range(max(3, round(COUNTER_GAP_S / step_s)) * step_s)
+        before = f"last_over_time({selected}[{gap}] offset {duration(step_s)})"
+        # A counter that fell began again at zero.
+        return f"({now} - ({before} <= {now} or {before} * 0))"
+
+    def _rate(self, node: Over, kind: EntityKind) -> str:
+        """What was gained after the first sample, over the time from the first to the last."""
+        gained = self._gained(self._selector(node.metric, kind))
+        window, times = self._window(node, self._step), f"({gained} * 0 + time())"
+        # Within the subquery as well this is the first sample of the whole window.
+        first_s = f"min_over_time({times}{self._window(node, self._step, ' @ end()')})"
+        total = f"sum_over_time(({gained} and {first_s} < time()){window})"
+        return f"{total} / (max_over_time({times}{window}) - {first_s})"
+
+    # ---- how it is written ----
+
+    def _kind(self, scope: Scope) -> EntityKind:
+        match scope:
+            case Scope.OWN:
+                return self.each
+            case Scope.JOB:
+                return "job"
+            case Scope.NODE:
+                return "node"
+
+    def _needed(self, kind: EntityKind) -> Labels:
+        return self.required if kind == self.each else ENTITY_LABELS[kind]
+
+    def _selector(self, key: str, kind: EntityKind) -> str:
+        try:
+            attributes = self.registry.point_attributes(key)
+            name = self._name(key)
+        except (KeyError, ValueError):
+            raise NotInPromql(f"{key} is no metric that is exported") from None
+        matchers = [f"{label_name(a)}={quoted(v)}" for a, v in sorted(attributes.items())]
+        matchers += _not_empty(self._needed(kind))
+        return name + (f"{{{','.join(matchers)}}}" if matchers else "")
+
+    def _name(self, key: str) -> str:
+        metric = self.registry.metric(key)
+        return metric_name(metric.name, metric.unit, metric.kind).metric
+
+    @property
+    def _step(self) -> str:
+        return f":{duration(self.settings.step_s)}"
+
+    def _steps(self, before_s: float) -> int:
+        """How many steps a time lies before the instant of judgement."""
+        return -Steps(self.settings.step_s).bucket(-before_s)
+
+    def _rows(self, node: Over) -> int:
+        return self._steps(node.offset_s + node.window_s) - self._steps(node.offset_s)
+
+    def _window(self, node: Over, step: str = "", at: str = "") -> str:
+        length_s = self._rows(node) * self.settings.step_s
+        offset_s = self._steps(node.offset_s) * self.settings.step_s
+        offset = f" offset {duration(offset_s)}" if offset_s else ""
+        return f"[{self._range(length_s)}{step}]{at}{offset}"
+
+    def _range(self, seconds: float) -> str:
+        return duration(seconds - 0.001 if self.settings.closed_windows else seconds)
+
+
+def _entity(kind: EntityKind, text: str) -> Vector:
+    return aggregate("max", ENTITY_LABELS[kind], text)
+
+
+def _not_empty(labels: Labels) -> list[str]:
+    return [f'{label}!=""' for label in labels]

@@ -1,0 +1,250 @@
+"""A server that speaks the HTTP API of Prometheus: one instant query, bounded in time and size.
+
+Enters: PromQL and an instant. Leaves: the samples of a vector, or a `QueryError` that names the
+server, never its credentials. Prometheus, Mimir, Thanos and VictoriaMetrics answer alike.
+Source: Prometheus HTTP API, instant queries.
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+import time
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import urlsplit
+
+from otel_ofu.model.errors import OtelOfuError
+from otel_ofu.net.secret_file import read_secret, read_token
+from otel_ofu.rules.promql.answer import Sample, vector_of
+
+if TYPE_CHECKING:
+    import requests
+
+CHUNK_BYTES = 1 << 20
+SHOWN_CHARACTERS = 300
+# The server is there and did not like this one query; 422 and 503 are queries that took too much.
+_OF_ONE_QUERY = (200, 400, 422, 503)
+_HINTS = {
+    401: "set username and password_file, or bearer_token_file",
+    403: "the credentials are known but may not ask",
+    404: "no such path: url is what stands before /api/v1/query, such as https://mimir/prometheus",
+}
+# No answer at all is better than one that some shards are missing from: a mean over half of a
+# job's GPUs looks like a mean. Thanos and VictoriaMetrics know one of these, the others none.
+_WHOLE = {"partial_response": "false", "deny_partial_response": "1"}
+
+
+class QueryError(OtelOfuError):
+    """The server did not answer a query: who, and in whose words."""
+
+
+class ServerUnavailable(QueryError):  # noqa: N818 - a state, not a fault
+    """The server does not answer any query now: not reached, too slow, or it lets nobody in."""
+
+
+class Queries(Protocol):
+    """Whoever can answer PromQL."""
+
+    def query(self, promql: str, at_s: float) -> list[Sample]:
+        """The samples of an instant vector at `at_s` (Unix seconds). Raises QueryError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """Where to ask. ValueError at once for what cannot be used.
+
+    `url`: what stands before `/api/v1/query`, with the path prefix that Mimir (`/prometheus`) or a
+    proxy has. `tenant` goes out as X-Scope-OrgID. Files are read for every query, as tokens change.
+    """
+
+    url: str
+    timeout_s: float = 30.0
+    limit_bytes: int = 256 << 20
+    username: str = ""
+    password_file: str = ""
+    bearer_token_file: str = ""
+    tenant: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    ca_file: str = ""
+
+    def __post_init__(self) -> None:
+        _check_url(self.url)
+        if self.username and self.bearer_token_file:
+            raise ValueError("username and bearer_token_file: one of them, not both")
+        if not 0 < self.timeout_s <= 3600:  # noqa: PLR2004 - an hour
+            raise ValueError(f"timeout: {self.timeout_s:g} s; allowed: more than 0, at most 1h")
+        if self.ca_file:
+            try:
+                ssl.create_default_context(cafile=self.ca_file)
+            except OSError as error:
+                raise ValueError(f"ca_file {self.ca_file}: {_plain(error)}") from error
+
+    @property
+    def endpoint(self) -> str:
+        return f"{self.url.rstrip('/')}/api/v1/query"
+
+
+class Server:
+    """One connection, kept open. For one thread at a time."""
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self._settings = settings
+        self._session: requests.Session | None = None
+
+    def query(self, promql: str, at_s: float) -> list[Sample]:
+        """The samples of an instant vector at `at_s` (Unix seconds). Raises QueryError."""
+        form = {"query": promql, "time": f"{at_s:.3f}", **_WHOLE}
+        status, reason, body = self._post(form)
+        try:
+            return vector_of(body)
+        except ValueError as error:
+            head = f"answered {status} {reason}".rstrip() + f": {error}"
+            raise self._error(_short(head), status) from error
+
+    def close(self) -> None:
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    def _post(self, form: Mapping[str, str]) -> tuple[int, str, bytes]:
+        import requests  # noqa: PLC0415 - 150 ms that only this engine needs
+
+        headers = self._headers()
+        until_s = time.monotonic() + self._settings.timeout_s
+        try:
+            with self._opened().post(
+                self._settings.endpoint,
+                data=form,
+                headers=headers,
+                timeout=self._settings.timeout_s,
+                verify=self._settings.ca_file or True,
+                allow_redirects=False,
+                stream=True,
+            ) as response:
+                self._check_redirect(response)
+                body = b"".join(self._pieces(response, until_s))
+                return response.status_code, response.reason or "", body
+        except (requests.RequestException, OSError) as error:
+            self.close()
+            raise self._error(_words(error, self._settings.timeout_s)) from error
+
+    def _opened(self) -> requests.Session:
+        import requests  # noqa: PLC0415 - as above
+
+        if self._session is None:
+            self._session = requests.Session()
+            self._session.auth = _no_auth
+        return self._session
+
+    def _headers(self) -> dict[str, str | bytes]:
+        settings = self._settings
+        headers: dict[str, str | bytes] = {"User-Agent": "otel-ofu", **settings.headers}
+        if settings.tenant:
+            headers["X-Scope-OrgID"] = settings.tenant
+        if settings.bearer_token_file:
+            token = self._read(read_token, settings.bearer_token_file)
+            headers["Authorization"] = f"Bearer {token}"
+        elif settings.username:
+            path = settings.password_file
+            password = self._read(read_secret, path) if path else ""
+            headers["Authorization"] = _basic(settings.username, password)
+        return headers
+
+    def _read(self, read: Callable[[str], str], path: str) -> str:
+        try:
+            return read(path)
+        except ValueError as error:
+            raise self._error(str(error)) from error
+
+    def _pieces(self, response: requests.Response, until_s: float) -> Iterator[bytes]:
+        left = self._settings.limit_bytes
+        for piece in response.iter_content(CHUNK_BYTES):
+            left -= len(piece)
+            if left < 0:
+                limit = self._settings.limit_bytes >> 20
+                raise self._error(f"the answer is larger than {limit} MiB", response.status_code)
+            if time.monotonic() > until_s:
+                raise self._error(_late(self._settings.timeout_s))
+            yield piece
+
+    def _check_redirect(self, response: requests.Response) -> None:
+        if 300 <= response.status_code < 400:  # noqa: PLR2004 - HTTP: redirection
+            target = response.headers.get("Location", "").partition("?")[0]
+            text = f"answered {response.status_code}, a redirect to {target or 'nowhere'}"
+            raise self._error(f"{text}; not followed")
+
+    def _error(self, text: str, status: int = 0) -> QueryError:
+        hint = f"; {_HINTS[status]}" if status in _HINTS else ""
+        kind = QueryError if status in _OF_ONE_QUERY else ServerUnavailable
+        return kind(f"{self._settings.endpoint}: {text}{hint}")
+
+
+def _check_url(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        fits = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        parts, fits = urlsplit(""), False
+    if not fits or re.search(r"[\s\x00-\x1f]", url):
+        raise ValueError(
+            f"url: {url.rpartition('@')[2]!r}; allowed: http(s)://host[:port][/prefix]"
+        )
+    if "@" in parts.netloc:
+        raise ValueError("url: no user and password in it; use username and password_file")
+    if parts.query or parts.fragment:
+        raise ValueError("url: no ? or # in it; it is what stands before /api/v1/query")
+    if parts.path.rstrip("/").endswith("/api/v1/query"):
+        raise ValueError("url: it is what stands before /api/v1/query")
+
+
+def _basic(username: str, password: str) -> str:
+    return f"Basic {b64encode(f'{username}:{password}'.encode()).decode('ascii')}"
+
+
+def _no_auth(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    """Keeps a ~/.netrc from putting its own Authorization over the configured one."""
+    return request
+
+
+def _words(error: Exception, timeout_s: float) -> str:
+    """The innermost cause in its own words; those of the outer ones repeat the URL."""
+    import requests  # noqa: PLC0415 - as above
+
+    if isinstance(error, requests.Timeout):
+        return _late(timeout_s)
+    causes = list(_causes(error))
+    for cause in reversed(causes):
+        if verdict := getattr(cause, "verify_message", ""):
+            return f"its certificate is not trusted: {verdict}; set ca_file"
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror
+    return f"the connection broke ({type(causes[-1]).__name__})"
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """From the outermost to the innermost."""
+    found: BaseException | None = error
+    seen: set[int] = set()
+    while found is not None and id(found) not in seen:
+        seen.add(id(found))
+        yield found
+        found = found.__cause__ or found.__context__
+
+
+def _late(timeout_s: float) -> str:
+    return f"no complete answer within {timeout_s:g} s"
+
+
+def _plain(error: OSError) -> str:
+    if isinstance(error, ssl.SSLError):
+        return "no certificate in PEM"
+    return error.strerror or str(error)
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "…"

@@ -1,0 +1,111 @@
+"""The tests inside rule files: rules in, one `Result` a test out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from otel_ofu.catalog.registry import Registry
+from otel_ofu.model import Attribute, Entity
+from otel_ofu.rules.annotations import duration_words
+from otel_ofu.rules.files.cases import JUDGED, entity_kind
+from otel_ofu.rules.files.rule import Case, Group, Place, Rule, RuleSet
+from otel_ofu.rules.lifecycle.change import Change, ChangeKind
+from otel_ofu.rules.tests.world import START_S, Story, World
+
+SKU = "h100-sxm5"
+NOWHERE = Place()
+VERBS: Mapping[ChangeKind, tuple[str, str]] = {
+    "opened": ("fire", "fired"),
+    "resolved": ("resolve", "resolved"),
+    "updated": ("be updated", "was updated"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One test; `failures` has a line for everything that was not as expected."""
+
+    rule: str
+    test: str
+    failures: tuple[str, ...] = ()
+    place: Place = NOWHERE
+
+    @property
+    def passed(self) -> bool:
+        return not self.failures
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """`Rule: test: expected to fire at 20m, fired at 12m`."""
+        return tuple(f"{self.rule}: {self.test}: {failure}" for failure in self.failures)
+
+
+def run_tests(
+    rules: RuleSet, registry: Registry, names: Sequence[str] | None = None
+) -> Iterator[Result]:
+    """Runs the tests of all rules, or of those in `names`, in the order of the files."""
+    for group in rules.groups:
+        for rule in group.rules:
+            if names is None or rule.name in names:
+                for case in rule.tests:
+                    yield run_case(rule, group.interval_s, case, registry)
+
+
+def run_case(rule: Rule, interval_s: float, case: Case, registry: Registry) -> Result:
+    """Runs one test; the rule's limit does not count here."""
+    alone = replace(rule, limit=0)
+    rules = RuleSet((Group("test", interval_s, (alone,)),))
+    names = {JUDGED[rule.each], *(name for name, _ in case.series)}
+    story = Story(case.step_s, {name: entity_named(name) for name in sorted(names)}, case.series)
+    world = World(rules, story, registry)
+    for _ in world.run():
+        pass
+    failures = (*_compare(rule, case.fires_at_s, "opened", world.told), *_ends(rule, case, world))
+    return Result(rule.name, case.name, failures, case.place)
+
+
+def _ends(rule: Rule, case: Case, world: World) -> Iterator[str]:
+    if case.resolves_at_s:
+        yield from _compare(rule, case.resolves_at_s, "resolved", world.told)
+
+
+def entity_named(name: str) -> Entity:
+    """`gpu3`, `job` or `node` of a test: all GPUs are of one job and one node."""
+    attributes: dict[str, Attribute] = {"ofu.job.id": "job", "host.name": "node"}
+    kind = entity_kind(name)
+    if kind == "gpu":
+        attributes |= {"hw.id": name, "ofu.gpu.sku": SKU}
+    return Entity(kind, name, attributes)
+
+
+def _compare(
+    rule: Rule, expected_s: Mapping[str, float], kind: ChangeKind, told: Sequence[Change]
+) -> Iterator[str]:
+    happened = _times(kind, told)
+    for name in dict.fromkeys([*expected_s, *happened]):
+        wanted_s, times_s = expected_s.get(name), happened.get(name, [])
+        if times_s == ([] if wanted_s is None else [wanted_s]):
+            continue
+        whose = "" if name == JUDGED[rule.each] else f"{name} "
+        yield f"expected {_wanted(whose, kind, wanted_s)}, {_happened(kind, times_s)}"
+
+
+def _times(kind: ChangeKind, told: Sequence[Change]) -> dict[str, list[float]]:
+    times: dict[str, list[float]] = {}
+    for change in told:
+        if change.kind == kind and change.entity is not None:
+            times.setdefault(change.entity.id, []).append(change.at_s - START_S)
+    return times
+
+
+def _wanted(whose: str, kind: ChangeKind, wanted_s: float | None) -> str:
+    if wanted_s is None:
+        return f"{whose}to stay quiet" if kind == "opened" else f"{whose}not to resolve"
+    return f"{whose}to {VERBS[kind][0]} at {duration_words(wanted_s)}"
+
+
+def _happened(kind: ChangeKind, times_s: Sequence[float]) -> str:
+    if not times_s:
+        return f"never {VERBS[kind][1]}"
+    return f"{VERBS[kind][1]} at {' and '.join(duration_words(t) for t in times_s)}"

@@ -1,0 +1,95 @@
+"""A small world on virtual time: series in, what the rules told out; real store and engine.
+
+Samples stand at the start and every step after it; rounds at multiples of the group's interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from otel_ofu.catalog.registry import Registry
+from otel_ofu.model import Entity, Observation, Window
+from otel_ofu.model.clock import VirtualClock
+from otel_ofu.rules.files.rule import RuleSet
+from otel_ofu.rules.lifecycle.change import Change
+from otel_ofu.rules.lifecycle.engine import Engine
+from otel_ofu.rules.lifecycle.silence import StoreEars
+from otel_ofu.rules.needs import retention_for
+from otel_ofu.rules.numpy.engine import NumpyEngine
+from otel_ofu.store import Store
+
+START_S = 1_728_000_000.0
+"""Midnight, so that rounds of every interval meet the start."""
+MAX_ROUNDS = 200_000
+
+Series = Mapping[tuple[str, str], Sequence[float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What happens: samples by (entity name, metric), `step_s` apart; NaN is a missing sample."""
+
+    step_s: float
+    entities: Mapping[str, Entity]
+    series: Series
+
+    @property
+    def length_s(self) -> float:
+        """From the first sample to the last."""
+        longest = max((len(samples) for samples in self.series.values()), default=0)
+        return max(0, longest - 1) * self.step_s
+
+
+class World:
+    """One run of a story under some rules."""
+
+    def __init__(self, rules: RuleSet, story: Story, registry: Registry) -> None:
+        self._story = story
+        self._clock = VirtualClock(START_S)
+        retention = retention_for(rules.expressions(), story.step_s)
+        self._store = Store(registry, retention, step_s=story.step_s, clock=self._clock)
+        self.told: list[Change] = []
+        self.engine = Engine(
+            rules,
+            NumpyEngine(self._store),
+            self.told.append,
+            ears=StoreEars(self._store),
+            clock=self._clock,
+        )
+        self._every_s = min((group.interval_s for group in rules.groups), default=story.step_s)
+
+    def run(self) -> Iterator[float]:
+        """Lives through the story; gives the seconds since its start after every round."""
+        written, rounds = 0, math.floor(self._story.length_s / self._every_s + 1e-9) + 1
+        for number in range(min(rounds, MAX_ROUNDS)):
+            after_s = number * self._every_s
+            while written * self._story.step_s <= after_s + 1e-9:
+                self._write(written)
+                written += 1
+            self._clock.set(START_S + after_s)
+            self.engine.tick(START_S + after_s)
+            yield after_s
+        self.engine.close()
+
+    def _write(self, index: int) -> None:
+        end_s = START_S + index * self._story.step_s
+        self._clock.set(end_s)
+        window = Window(end_s - self._story.step_s, end_s)
+        values = self._values(index)
+        self._store.write(
+            [
+                Observation(entity, window, values.get(name, {}))
+                for name, entity in self._story.entities.items()
+                if name in values or index == 0  # from the start it is known that they are there
+            ]
+        )
+
+    def _values(self, index: int) -> dict[str, dict[str, float]]:
+        """Entity name -> metric -> value, where there is one."""
+        values: dict[str, dict[str, float]] = {}
+        for (name, metric), samples in self._story.series.items():
+            if index < len(samples) and not math.isnan(samples[index]):
+                values.setdefault(name, {})[metric] = samples[index]
+        return values

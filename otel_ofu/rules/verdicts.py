@@ -1,0 +1,134 @@
+"""What an engine answers: for one condition, a verdict and its evidence for every entity.
+
+Arrays run over columns: `Roster.entities[column]` says whose it is, None for nobody's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from otel_ofu.model import Entity, EntityKind
+from otel_ofu.rules.language.syntax import Compare, Expression, Flag
+
+HOLDS = 1
+CLEAR = 0
+UNKNOWN = -1
+
+MIN_COVERAGE = 0.5
+MIN_PEERS = 4
+
+Verdicts = NDArray[np.int8]
+Values = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A condition to judge, and how much it takes to know.
+
+    `min_coverage`: the share of a window's samples that must be there, in [0, 1]; `count` and
+    `last` need none. `min_peers`: the fewest GPUs with a value, itself included, of `peers.*`.
+    """
+
+    expression: Expression
+    min_coverage: float = MIN_COVERAGE
+    min_peers: int = MIN_PEERS
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """One comparison at one entity: what it was about, in numbers. NaN for no value.
+
+    `window_s`: the longest window in it, 0 for last values. `coverage`: the smallest share of
+    samples in one of its windows, or of GPUs in one of its groups.
+    """
+
+    node: Compare | Flag
+    verdict: int
+    value: float
+    threshold: float
+    window_s: float
+    coverage: float
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One comparison for all entities: both sides, by column.
+
+    `coverages`: for each of its windows the share of samples that are there, and for each of its
+    groups the share of GPUs that have a value.
+    """
+
+    node: Compare | Flag
+    verdicts: Verdicts
+    values: Values
+    thresholds: Values
+    window_s: float
+    coverages: Sequence[Values]
+
+    def at(self, column: int) -> Observed:
+        return Observed(
+            self.node,
+            int(self.verdicts[column]),
+            float(self.values[column]),
+            float(self.thresholds[column]),
+            self.window_s,
+            _least(float(coverage[column]) for coverage in self.coverages),
+        )
+
+
+def _least(coverages: Iterable[float]) -> float:
+    """The smallest that is known; NaN when none is. `min` alone depends on where a NaN stands."""
+    return min((known for known in coverages if not math.isnan(known)), default=math.nan)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """One condition: HOLDS, CLEAR or UNKNOWN by column, UNKNOWN where nobody is.
+
+    `evidence` holds the comparisons and flags that the verdict rests on, in the order of the text.
+    """
+
+    question: Question
+    verdicts: Verdicts
+    evidence: Sequence[Evidence]
+
+    def at(self, column: int) -> Sequence[Observed]:
+        """The evidence for one entity."""
+        return [evidence.at(column) for evidence in self.evidence]
+
+
+@dataclass(frozen=True, slots=True)
+class Roster:
+    """Who had which column at the time of a round."""
+
+    entities: Sequence[Entity | None]
+
+    def column(self, entity_id: str) -> int | None:
+        for column, entity in enumerate(self.entities):
+            if entity is not None and entity.id == entity_id:
+                return column
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """All conditions judged at one instant, in the order of the questions."""
+
+    at_s: float
+    rosters: Mapping[EntityKind, Roster]
+    judgements: Sequence[Judgement]
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """A part of a condition at one entity: a number, or a verdict for a condition."""
+
+    text: str
+    depth: int
+    value: float = math.nan
+    verdict: int | None = None

@@ -1,0 +1,142 @@
+"""How a source that fails, dies or hangs looks from outside."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+
+from otel_ofu.app.source_reader import Lifecycle, ThreadReader
+from otel_ofu.model import Device, Reading, Window
+from otel_ofu.model.clock import SystemClock, VirtualClock
+from otel_ofu.model.errors import SourceError, SourceUnavailable
+
+
+def reading(now_s: float) -> Reading:
+    return Reading(Device("GPU-1"), Window(now_s - 1, now_s), "fake", {"power": 100.0})
+
+
+class FakeSource:
+    """Does what the script says at each read: a value is returned, an exception raised."""
+
+    name = "fake"
+
+    def __init__(self, script: Callable[[float], Sequence[Reading]]) -> None:
+        self.script = script
+        self.closed = 0
+
+    def read(self, now_s: float) -> Sequence[Reading]:
+        return self.script(now_s)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def fails(_now_s: float) -> Sequence[Reading]:
+    raise SourceError("GPU is lost")
+
+
+def test_an_answer_carries_the_readings() -> None:
+    reader = Lifecycle(lambda: FakeSource(lambda now_s: [reading(now_s)]), VirtualClock())
+    assert reader.read(5.0).readings == [reading(5.0)]
+
+
+def test_a_source_that_fails_three_times_is_closed_and_opened_anew_after_a_while() -> None:
+    clock = VirtualClock()
+    made: list[FakeSource] = []
+
+    def factory() -> FakeSource:
+        made.append(FakeSource(fails if len(made) == 0 else lambda now_s: [reading(now_s)]))
+        return made[-1]
+
+    reader = Lifecycle(factory, clock)
+    troubles = [reader.read(0.0).trouble for _ in range(4)]
+    assert troubles == ["failed", "failed", "failed", "unavailable"]
+    assert (len(made), made[0].closed) == (1, 1)
+    clock.advance(1.0)
+    assert reader.read(1.0).readings == [reading(1.0)]
+    assert len(made) == 2
+
+
+def test_opening_is_tried_again_ever_more_slowly_up_to_a_minute() -> None:
+    clock = VirtualClock()
+    attempts: list[float] = []
+
+    def factory() -> FakeSource:
+        attempts.append(clock.now_s())
+        raise SourceUnavailable("no driver")
+
+    reader = Lifecycle(factory, clock)
+    for _ in range(300):
+        assert reader.read(clock.now_s()).words == "no driver"
+        clock.advance(1.0)
+    gaps = [b - a for a, b in itertools.pairwise(attempts)]
+    assert gaps == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+
+
+def test_a_bug_in_a_source_is_an_answer_too() -> None:
+    def broken(_now_s: float) -> Sequence[Reading]:
+        raise KeyError("uuid")
+
+    reader = Lifecycle(lambda: FakeSource(broken), VirtualClock())
+    assert reader.read(0.0).words == "KeyError: 'uuid'"
+
+
+def patiently() -> Iterator[int]:
+    """Up to 5 s of short pauses, for something that another thread is about to do."""
+    for attempt in range(500):
+        yield attempt
+        threading.Event().wait(0.01)
+
+
+def test_a_call_that_hangs_is_late_until_it_ends_and_its_answer_is_dropped() -> None:
+    release = threading.Event()
+    calls: list[float] = []
+
+    def hang_first(now_s: float) -> Sequence[Reading]:
+        calls.append(now_s)
+        if len(calls) == 1:
+            release.wait(30)
+        return [reading(now_s)]
+
+    reader = ThreadReader("fake", lambda: FakeSource(hang_first), SystemClock())
+    assert reader.read(1.0, 0.02).words == "no answer within 0.0 s"
+    assert reader.read(2.0, 0.02).trouble == "late"
+    release.set()
+    answers = (reader.read(3.0, 1.0) for _ in patiently())
+    assert next(a for a in answers if a.readings).readings == [reading(3.0)]
+    assert calls[:2] == [1.0, 3.0]
+    reader.close(5.0)
+
+
+def test_closing_does_not_wait_for_a_call_that_hangs() -> None:
+    release = threading.Event()
+
+    def hang(_now_s: float) -> Sequence[Reading]:
+        release.wait(30)
+        return []
+
+    reader = ThreadReader("fake", lambda: FakeSource(hang), SystemClock())
+    reader.read(1.0, 0.01)
+    clock = SystemClock()
+    started_s = clock.monotonic_s()
+    reader.close(0.05)
+    assert clock.monotonic_s() - started_s < 5
+    release.set()
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_closing_closes_the_source_in_its_own_thread(count: int) -> None:
+    seen: list[str] = []
+
+    class Closing(FakeSource):
+        def close(self) -> None:
+            seen.append(threading.current_thread().name)
+
+    reader = ThreadReader("fake", lambda: Closing(lambda now_s: [reading(now_s)]), SystemClock())
+    for _ in range(count):
+        reader.read(1.0, 5.0)
+    reader.close(5.0)
+    assert seen == ["source-fake"]

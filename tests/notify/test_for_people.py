@@ -1,0 +1,155 @@
+"""`route --explain`, `notify --test`, the event, and the settings as users write them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import msgspec
+import pytest
+
+from otel_ofu.model import RankedCause
+from otel_ofu.model.clock import VirtualClock
+from otel_ofu.model.event import Event
+from otel_ofu.notify import explain, parse_labels, sample
+from otel_ofu.notify.event import diagnosis_event
+from otel_ofu.notify.settings import RouteSettings, hook, parse_duration
+from tests.export.servers import Reply, http_server
+from tests.notify.said import NOW_S, said, settings
+
+BLOCK = {
+    "alertmanager": {"servers": ["http://u:pw@am:9093/x?k=v"]},
+    "receivers": [
+        {"name": "ops", "stdout_configs": [{}], "webhook_configs": [{"url": "http://x"}]},
+        {"name": "nlp", "stdout_configs": [{}]},
+    ],
+    "receiver": "ops",
+    "time_intervals": [{"name": "fridays", "time_intervals": [{"weekdays": ["friday"]}]}],
+    "routes": [
+        {"matchers": ["team=nlp"], "receiver": "nlp", "mute_time_intervals": ["fridays"]},
+    ],
+}
+
+
+def test_explain_tells_the_way_and_what_would_keep_it_quiet() -> None:
+    labels = parse_labels('{team="nlp", ofu.entity=gpu, ofu.job.id=7}')
+    assert list(explain(settings(**BLOCK), labels, NOW_S)) == [
+        'labels     {team="nlp", ofu_entity="gpu", ofu_job_id="7"}',
+        "always     Alertmanager http://am:9093/x, which has routes of its own",
+        'route      {}/{team="nlp"}',
+        "  receiver nlp (stdout-0)",
+        '  group    {ofu_job_id="7"}',
+        "  told     after 30 s, news every 5 min, again every 4 h",
+        "  muted    now, by fridays",
+        'kept quiet while {ofu_entity="job"} fires with the same ofu_job_id, but not what is worse',
+        'kept quiet while {ofu_entity="node"} fires with the same host_name, but not what is worse',
+    ]
+
+
+def test_explain_says_when_nobody_is_told() -> None:
+    assert list(explain(settings(), {}, NOW_S))[1:] == ["nowhere    no receiver takes it"]
+
+
+@pytest.mark.parametrize("text", ["a", "=b", "a=b,c"])
+def test_labels_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="allowed: name=value,name=value"):
+        parse_labels(text)
+
+
+def test_a_sample_goes_to_each_place_of_a_receiver_and_says_what_came_of_it() -> None:
+    with http_server() as good, http_server(Reply(403, b"no", {})) as bad:
+        hooks = [{"url": good.url, "send_resolved": True}, {"url": bad.url, "send_resolved": False}]
+        written = settings(receivers=[{"name": "ops", "webhook_configs": hooks}], receiver="ops")
+        results = sample(written, "ops", VirtualClock(NOW_S), {})
+        assert [(r.place, r.problem) for r in results] == [
+            (good.url, ""),
+            (bad.url, "HTTP 403 Forbidden: no"),
+        ]
+        states = [json.loads(got.raw)["status"] for got in good.got]
+        assert states == ["firing", "resolved"]
+        assert len(bad.got) == 1
+
+
+def test_a_sample_goes_to_alertmanagers_and_says_of_itself_that_it_is_a_test() -> None:
+    with http_server() as server:
+        written = settings(alertmanager={"servers": [server.url]})
+        (result,) = sample(written, "alertmanager", VirtualClock(NOW_S), {})
+        (alert,) = json.loads(server.got[0].raw)
+    assert result.problem == ""
+    assert "Nothing is wrong" in alert["annotations"]["summary"]
+
+
+def test_a_sample_for_nobody_names_those_there_are() -> None:
+    with pytest.raises(ValueError, match="no receiver 'x'; known: ops, nlp, alertmanager"):
+        sample(settings(**BLOCK), "x", VirtualClock(NOW_S), {})
+
+
+def test_a_missing_secret_is_a_problem_of_the_sample() -> None:
+    receiver = {"name": "pd", "pagerduty_configs": [{"routing_key_env": "KEY"}]}
+    (result,) = sample(settings(receivers=[receiver]), "pd", VirtualClock(NOW_S), {})
+    assert result.problem == "environment variable KEY is empty"
+
+
+def test_an_event_is_flat_and_has_everything_essential() -> None:
+    causes = [
+        RankedCause(
+            "loader",
+            "Slow loader",
+            0.8,
+            evidence=["CPU 97 %"],
+            unchecked=["PID 7"],
+            next_steps=["a", "b"],
+        ),
+        RankedCause("memory", "Memory", 0.3),
+    ]
+    diagnosis = said(
+        "7", each="job", causes=causes, facts={"ofu": 0.1}, value=0.1, labels={"team": "nlp"}
+    )
+    event = diagnosis_event(diagnosis, Event)
+    assert (event.name, event.severity_number) == ("ofu.finding.opened", 13)
+    assert event.entity is diagnosis.entity
+    assert event.attributes == {
+        "ofu.finding.id": "LowOfu/job/7",
+        "ofu.rule.id": "LowOfu",
+        "ofu.rule.shadow": False,
+        "ofu.finding.severity": "warning",
+        "ofu.finding.state": "firing",
+        "ofu.finding.start_time": "2027-01-15T07:50:00.000000Z",
+        "ofu.finding.count": 1,
+        "ofu.finding.summary": "LowOfu on 7",
+        "ofu.finding.label.team": "nlp",
+        "ofu.evidence.value": 0.1,
+        "ofu.evidence.ofu": 0.1,
+        "ofu.finding.cause": "loader",
+        "ofu.finding.cause.title": "Slow loader",
+        "ofu.finding.cause.confidence": 0.8,
+        "ofu.finding.cause.evidence": "CPU 97 %",
+        "ofu.finding.cause.unchecked": "PID 7",
+        "ofu.finding.cause.next_steps": "a\nb",
+        "ofu.finding.cause.2": "memory",
+        "ofu.finding.cause.2.title": "Memory",
+        "ofu.finding.cause.2.confidence": 0.3,
+    }
+
+
+def test_an_end_is_an_event_of_info() -> None:
+    event = diagnosis_event(said("7", "resolved", severity="critical", reason="no_data"), Event)
+    assert (event.name, event.severity_number) == ("ofu.finding.resolved", 9)
+    assert asdict(event)["attributes"]["ofu.finding.reason"] == "no_data"
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("30s", 30), ("1h30m", 5400), ("500ms", 0.5)])
+def test_durations_are_read(text: str, seconds: float) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("value", ["30", 30, "1 hour", "-5s", "", None])
+def test_what_is_no_duration_is_refused(value: object) -> None:
+    with pytest.raises(msgspec.ValidationError, match=r"is not a duration|Expected"):
+        msgspec.convert({"group_wait": value}, RouteSettings, dec_hook=hook)
+
+
+def test_there_is_no_key_for_a_secret_itself() -> None:
+    for key in ("password", "routing_key", "url_token"):
+        with pytest.raises(msgspec.ValidationError, match="unknown field"):
+            settings(receivers=[{"name": "x", "pagerduty_configs": [{key: "secret"}]}])

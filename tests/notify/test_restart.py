@@ -1,0 +1,207 @@
+"""After a restart alerts go on, nobody is told the same again, and what ended meanwhile is told."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from otel_ofu.model.clock import VirtualClock
+from otel_ofu.notify.router import FILE
+from tests.notify.said import NOW_S, rig, said
+
+AM = "route/alertmanager/127.0.0.1:9093"
+SERVERS = {"alertmanager": {"servers": ["http://127.0.0.1:9093"]}}
+
+
+def test_a_group_that_was_told_is_not_told_again_and_its_end_is(tmp_path: Path) -> None:
+    clock = VirtualClock(NOW_S)
+    with rig(state_dir=tmp_path, clock=clock) as r:
+        r.handle(said("1"))
+        r.run(31)
+        assert len(r.told()) == 1
+    with rig(state_dir=tmp_path, clock=clock) as r:
+        r.run(900)
+        assert r.told() == []
+        r.handle(said("1", "resolved"))
+        r.run(301)
+        assert r.names() == [("resolved", ["r:1"])]
+
+
+def test_a_group_that_was_not_told_yet_is_told_once(tmp_path: Path) -> None:
+    clock = VirtualClock(NOW_S)
+    with rig(state_dir=tmp_path, clock=clock) as r:
+        r.handle(said("1"))
+        r.run(20)
+    with rig(state_dir=tmp_path, clock=clock) as r:
+        r.run(11)
+        assert r.names() == [("firing", ["f:1"])]
+
+
+def test_an_end_that_was_not_told_yet_is_told(tmp_path: Path) -> None:
+    clock = VirtualClock(NOW_S)
+    with rig(state_dir=tmp_path, clock=clock) as r:
+        r.handle(said("1"))
+        r.run(31)
+        r.handle(said("1", "resolved"))
+        r.told()
+    clock.advance(3600)
+    with rig(state_dir=tmp_path, clock=clock) as r:
+        r.run(2)
+        assert r.names() == [("resolved", ["r:1"])]
+    with rig(state_dir=tmp_path, clock=clock) as r:
+        r.run(2)
+        assert r.names() == []
+
+
+def test_alertmanagers_get_the_same_labels_and_start_at_once(tmp_path: Path) -> None:
+    clock = VirtualClock(NOW_S)
+    with rig(SERVERS, tmp_path, clock) as r:
+        r.handle(said("1", attributes={"ofu.job.id": "7"}))
+        (before,) = r.told(AM)
+    with rig(SERVERS, tmp_path, clock) as r:
+        r.run(1)
+        (after,) = r.told(AM)
+    keys = ("labels", "startsAt")
+    assert [before[0][k] for k in keys] == [after[0][k] for k in keys]
+
+
+def test_a_summary_stays_a_summary(tmp_path: Path) -> None:
+    clock = VirtualClock(NOW_S)
+    with rig({"max_groups": 1}, tmp_path, clock) as r:
+        r.handle(*(said(str(i), each="job") for i in range(5)))
+        r.run(31)
+        assert [len(n["alerts"]) for n in r.told()] == [1, 4]
+    with rig({"max_groups": 1}, tmp_path, clock) as r:
+        r.run(600)
+        assert r.told() == []
+        r.handle(said("3", "resolved", each="job"))
+        r.run(301)
+        assert [len(n["alerts"]) for n in r.told()] == [4]
+
+
+def test_routes_that_changed_meanwhile_are_followed(tmp_path: Path) -> None:
+    clock = VirtualClock(NOW_S)
+    with rig(state_dir=tmp_path, clock=clock) as r:
+        r.handle(said("1"))
+        r.run(31)
+        r.told()
+    block = {"receivers": [{"name": "new", "stdout_configs": [{}]}], "receiver": "new"}
+    with rig(block, tmp_path, clock) as r:
+        r.run(31)
+        assert r.names("route/new/stdout-0") == [("firing", ["f:1"])]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda path: path.write_bytes(b"no database" * 1000),
+        lambda path: _execute(path, "UPDATE alert SET raw = '{}'"),
+        lambda path: _execute(path, "PRAGMA user_version = 9"),
+        lambda path: _execute(path, "UPDATE alert SET raw = 7"),
+        lambda path: _execute(path, "UPDATE alert SET raw = CAST(x'ff' AS TEXT)"),
+        lambda path: _execute(path, "DROP TABLE alert"),
+    ],
+    ids=["no database", "no alert", "of a later version", "a number", "no UTF-8", "no table"],
+)
+def test_a_broken_file_is_set_aside_and_said(
+    damage: object, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with rig(state_dir=tmp_path) as r:
+        r.handle(said("1"))
+    assert callable(damage)
+    damage(tmp_path / FILE)
+    with rig(state_dir=tmp_path) as r:
+        r.handle(said("2"))
+        r.run(31)
+        assert r.names() == [("firing", ["f:2"])]
+    assert "routing begins anew" in caplog.text
+    assert (tmp_path / f"{FILE}.broken").exists()
+
+
+def test_a_folder_in_place_of_the_file_is_said_and_routing_works(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / FILE).mkdir()
+    with rig(state_dir=tmp_path) as r:
+        r.handle(said("1"))
+        r.run(31)
+        assert r.names() == [("firing", ["f:1"])]
+    assert "a folder is in its place; what was told is kept in memory alone" in caplog.text
+
+
+def test_a_disk_that_takes_nothing_is_said_once_and_written_later(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = VirtualClock(NOW_S)
+    with rig(state_dir=tmp_path, clock=clock) as r:
+        r.router._memory._db.execute("PRAGMA query_only = 1")
+        r.handle(said("1"))
+        r.run(31)
+        r.router._memory._db.execute("PRAGMA query_only = 0")
+        r.run(301)
+        assert len(r.told()) == 1
+    assert [m.partition(": ")[2] for m in caplog.messages] == [
+        "attempt to write a readonly database; what was told is kept in memory meanwhile",
+        "writing works again",
+    ]
+    with rig(state_dir=tmp_path, clock=clock) as r:
+        r.run(600)
+        assert r.told() == []
+
+
+def test_values_that_are_no_numbers_do_not_spoil_the_file(tmp_path: Path) -> None:
+    odd = said("1", value=float("nan"), facts={"ofu": float("inf"), "ofu_before": 0.4})
+    with rig(state_dir=tmp_path) as r:
+        r.handle(odd)
+    with rig(state_dir=tmp_path) as r:
+        r.run(31)
+        ((alert,),) = [n["alerts"] for n in r.told()]
+        assert alert["annotations"]["fact_ofu_before"] == "0.4"
+        assert "fact_ofu" not in alert["annotations"]
+
+
+def _execute(path: Path, statement: str) -> None:
+    with sqlite3.connect(path) as db:
+        db.execute(statement)
+    db.close()
+
+
+def test_a_clock_that_was_set_back_meanwhile_keeps_nobody_waiting(tmp_path: Path) -> None:
+    clock = VirtualClock(NOW_S)
+    with rig(state_dir=tmp_path, clock=clock) as r:
+        r.handle(said("1"))
+        r.run(31)
+        r.told()
+    clock.set(NOW_S - 86_400)
+    with rig(state_dir=tmp_path, clock=clock) as r:
+        r.handle(said("1", "resolved"))
+        r.run(301)
+        assert r.names() == [("resolved", ["r:1"])]
+
+
+def test_what_is_over_leaves_nothing_in_the_file(tmp_path: Path) -> None:
+    clock = VirtualClock(NOW_S)
+    with rig(state_dir=tmp_path, clock=clock) as r:
+        r.handle(said("1"), said("2", each="job"))
+        r.run(31)
+        r.handle(said("1", "resolved"))
+        r.run(1300, 10.0)
+    assert _rows(tmp_path) == (1, 1)
+    block = {"receivers": [{"name": "new", "stdout_configs": [{}]}], "receiver": "new"}
+    with rig(block, tmp_path, clock) as r:
+        r.run(1)
+    assert _rows(tmp_path) == (1, 0)  # the group of the old receiver is gone
+    with rig(block, tmp_path, clock) as r:
+        r.handle(said("2", "resolved", each="job"))
+        r.run(1300, 10.0)
+    assert _rows(tmp_path) == (0, 0)
+
+
+def _rows(folder: Path) -> tuple[int, int]:
+    with closing(sqlite3.connect(folder / FILE)) as db:
+        (alerts,) = db.execute("SELECT count(*) FROM alert").fetchone()
+        (groups,) = db.execute("SELECT count(*) FROM alert_group").fetchone()
+    return alerts, groups

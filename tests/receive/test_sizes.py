@@ -1,0 +1,135 @@
+"""Small bodies that hold very much: they are refused with words, before anything is built."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import grpc
+import pytest
+from google.rpc.status_pb2 import Status
+
+from otel_ofu.catalog.registry import load_registry
+from otel_ofu.receive.decode import Decoder
+from otel_ofu.receive.points import MalformedError
+from otel_ofu.receive.sizes import Count, Sizes
+from otel_ofu.receive.wire import resource_slices
+from tests.receive.bodies import T0, as_json, body, gauge, point
+from tests.receive.rig import PROTOBUF, Options, receiving
+
+NOW = T0 + 1000.0
+SMALL = Sizes(resources=10, scopes=10, metrics=10, points=10, fields=200)
+MANY = 1000
+EMPTY = b"\x0a\x00"
+NO_PROTOBUF = b"\x02\x00"
+"""Field 0, behind the rest: protobuf, which builds all of the body, says so instead."""
+JSON = {"Content-Type": "application/json"}
+GZIP = {"Content-Encoding": "gzip"}
+
+
+def inside(tag: int, content: bytes) -> bytes:
+    """A field that holds a message of up to 16 KiB."""
+    return bytes([tag, len(content) & 0x7F | 0x80, len(content) >> 7]) + content
+
+
+def nested(content: bytes, *tags: int) -> bytes:
+    """The innermost tag comes first."""
+    for tag in tags:
+        content = inside(tag, content)
+    return content
+
+
+PAIR = b"\x3a\x00"
+SCOPE = METRIC = b"\x12\x00"
+CASES = [
+    ("resources", EMPTY * MANY),
+    ("scopes", nested(SCOPE * MANY, 0x0A)),
+    ("metrics", nested(METRIC * MANY, 0x12, 0x0A)),
+    *(("points", nested(EMPTY * MANY, form, 0x12, 0x12, 0x0A)) for form in (0x2A, 0x3A, 0x4A)),
+    ("fields", nested(PAIR * MANY, 0x0A, 0x2A, 0x12, 0x12, 0x0A)),
+    ("fields", nested(EMPTY * MANY, 0x3A, 0x0A, 0x2A, 0x12, 0x12, 0x0A)),
+    ("fields", nested(EMPTY * MANY, 0x12, 0x3A, 0x0A, 0x2A, 0x12, 0x12, 0x0A)),
+    ("fields", nested(EMPTY * MANY, 0x0A, 0x0A)),
+    ("fields", nested(EMPTY * MANY, 0x12, 0x12, 0x0A)),
+    ("fields", b"\x10\x00" * MANY),
+]
+
+
+@pytest.mark.parametrize(("noun", "raw"), CASES)
+def test_empty_messages_at_any_level_are_refused_before_they_are_built(
+    noun: str, raw: bytes
+) -> None:
+    ours = Decoder(load_registry(), sizes=SMALL)
+    limit = getattr(SMALL, noun)
+    with pytest.raises(MalformedError, match=f"^the request has more than {limit} {noun}; send"):
+        ours.decode(raw + NO_PROTOBUF, NOW)
+    assert ours.remembered == (0, 0)
+
+
+def test_the_walk_ends_where_the_limit_is_passed() -> None:
+    count = Count(SMALL)
+    with pytest.raises(MalformedError, match="more than 10 resources"):
+        resource_slices(EMPTY * MANY, count)
+    assert SMALL.fields - count.fields_left == SMALL.resources + 1
+
+
+LEVELS = [
+    ("resources", '{{"resourceMetrics":[{}]}}'),
+    ("scopes", '{{"scopeMetrics":[{}]}}'),
+    ("metrics", '{{"metrics":[{}]}}'),
+    ("points", '{{"gauge":{{"dataPoints":[{}]}}}}'),
+]
+
+
+def in_json(noun: str) -> bytes:
+    """30 empty objects as resources, scopes, metrics or points."""
+    nouns = [name for name, _ in LEVELS]
+    text = ",".join(["{}"] * 30)
+    for _, level in LEVELS[nouns.index(noun) :: -1]:
+        text = level.format(text)
+    return text.encode()
+
+
+@pytest.mark.parametrize("noun", ["resources", "scopes", "metrics", "points"])
+def test_the_same_holds_for_json(noun: str) -> None:
+    ours = Decoder(load_registry(), sizes=SMALL)
+    with pytest.raises(MalformedError, match=f"more than 10 {noun}"):
+        ours.decode_json(in_json(noun), NOW)
+    assert ours.remembered == (0, 0)
+
+
+@pytest.mark.parametrize("tree", [[{}] * MANY, {"a": [1] * MANY}, [[]] * MANY])
+def test_json_is_counted_before_it_is_read(tree: object) -> None:
+    raw = json.dumps(tree).encode() + b"this is no JSON"
+    with pytest.raises(MalformedError, match="more than 200 fields"):
+        Decoder(load_registry(), sizes=SMALL).decode_json(raw, NOW)
+
+
+def test_requests_of_5000_points_pass() -> None:
+    resource = {"hw.id": "GPU-1", "host.name": "node-1"}
+    points = [point(n / 5000, {"hw.id": f"GPU-{n}"}) for n in range(5000)]
+    raw = body(resource, gauge("ofu.gpu.utilization", *points))
+    assert Decoder(load_registry()).decode(raw, NOW).accepted == 5000
+    assert Decoder(load_registry()).decode_json(as_json(raw), NOW).accepted == 5000
+
+
+def test_a_client_reads_which_limit_it_passed_and_need_not_come_back() -> None:
+    raw = EMPTY * (Sizes().resources + 1)
+    words = "the request has more than 20000 resources; send smaller batches"
+    with receiving(Options(grpc=True)) as rig:
+        status, headers, answer = rig.post(gzip.compress(raw), {**PROTOBUF, **GZIP})
+        assert (status, Status.FromString(answer).message) == (400, words)
+        assert "retry-after" not in headers
+        tree: object = {"resourceMetrics": [{}] * (Sizes().resources + 1)}
+        status, _, answer = rig.post(json.dumps(tree).encode(), JSON)
+        assert (status, json.loads(answer)["message"]) == (400, words)
+        with pytest.raises(grpc.RpcError) as caught:
+            rig.call(raw)
+        assert (caught.value.code(), caught.value.details()) == (
+            grpc.StatusCode.INVALID_ARGUMENT,
+            words,
+        )
+        assert not caught.value.trailing_metadata()
+        assert (
+            rig.post(body({"hw.id": "GPU-1"}, gauge("ofu.gpu.utilization", point(0.5))))[0] == 200
+        )

@@ -1,0 +1,185 @@
+"""One rule on one entity over time: rounds of 30 s, `h` holds, `c` clear, `b` between, `?` unknown.
+
+`c` is calm: the condition is clear and `clear` holds. `b` is between: neither holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from otel_ofu.rules.files import Timing
+from otel_ofu.rules.lifecycle.lifecycle import Move, Phase, Seen, State, step
+from otel_ofu.rules.verdicts import CLEAR, HOLDS, UNKNOWN
+
+ROUND_S = 30.0
+SEEN = {"h": (HOLDS, CLEAR), "c": (CLEAR, HOLDS), "b": (CLEAR, CLEAR), "?": (UNKNOWN, UNKNOWN)}
+LETTERS = {None: ".", Phase.PENDING: "p", Phase.FIRING: "F", Phase.RECOVERING: "r"}
+
+Trace = list[tuple[float, str, State | None, Move | None]]
+
+
+def live(rounds: str, timing: Timing, every_s: float = ROUND_S) -> Trace:
+    state: State | None = None
+    trace: Trace = []
+    for i, letter in enumerate(rounds):
+        now_s = 1_000.0 + i * every_s
+        verdict, clears = SEEN[letter]
+        state, move = step(state, Seen(now_s, verdict, clears, every_s), timing)
+        trace.append((now_s, letter, state, move))
+    return trace
+
+
+def phases(trace: Trace) -> str:
+    return "".join(LETTERS[state.phase if state else None] for _, _, state, _ in trace)
+
+
+def moves(trace: Trace) -> list[Move]:
+    return [move for *_, move in trace if move]
+
+
+@pytest.mark.parametrize(
+    ("what", "timing", "rounds", "expected"),
+    [
+        ("fires at once without for", Timing(), "chhc", ".FF."),
+        ("waits for `for`", Timing(60), "hhhh", "ppFF"),
+        ("begins anew when it was clear once", Timing(60), "hhchhh", "pp.ppF"),
+        ("one unknown round does not begin anew", Timing(60), "h?hh", "ppFF"),
+        ("a pending one is forgotten when long unknown", Timing(90, 0, 60), "h???h", "ppp.p"),
+        ("ends when it is calm", Timing(), "hcc", "F.."),
+        ("stays between the two conditions", Timing(), "hbbbc", "FFFF."),
+        ("recovers for keep_firing_for", Timing(0, 60), "hcccc", "Frr.."),
+        ("fires again while it recovers", Timing(0, 60), "hchccc", "FrFrr."),
+        ("recovering begins anew in between", Timing(0, 60), "hcbccc", "FrFrr."),
+        ("unknown keeps what is firing", Timing(0, 0, 90), "h??h", "FFFF"),
+        ("unknown counts from its own beginning", Timing(0, 0, 60), "h?h?h?h", "FFFFFFF"),
+        ("unknown for long ends", Timing(0, 0, 60), "h???", "FFF."),
+        ("unknown keeps what is recovering", Timing(0, 60, 300), "hc??c", "Frrr."),
+    ],
+)
+def test_a_finding_goes_through_its_phases(
+    what: str, timing: Timing, rounds: str, expected: str
+) -> None:
+    assert phases(live(rounds, timing)) == expected, what
+
+
+def test_the_end_says_whether_it_recovered_or_nothing_is_known() -> None:
+    assert moves(live("hc", Timing())) == [Move.OPENED, Move.RECOVERED]
+    assert moves(live("h?????", Timing(0, 0, 60))) == [Move.OPENED, Move.NO_DATA]
+    assert moves(live("h?????", Timing(600, 0, 60))) == []
+
+
+def test_since_is_when_the_condition_began_to_hold() -> None:
+    *_, (_, _, state, move) = live("chhh", Timing(60))
+    assert move is Move.OPENED
+    assert state is not None
+    assert (state.since_s, state.fired_s) == (1_030.0, 1_090.0)
+
+
+def test_a_pending_finding_begins_anew_after_nobody_looked_for_long() -> None:
+    timing = Timing(600, 0, 150)
+    state, _ = step(None, Seen(0, HOLDS), timing)
+    state, move = step(state, Seen(3_600, HOLDS, gap_s=3_600), timing)
+    assert move is None
+    assert state == State(Phase.PENDING, 3_600)
+    kept, move = step(State(Phase.PENDING, 0), Seen(600, HOLDS, gap_s=120), timing)
+    assert move is Move.OPENED
+    assert kept is not None
+
+
+def test_a_pending_finding_is_forgotten_when_nobody_looked_for_long_and_nothing_is_known() -> None:
+    timing = Timing(600, 0, 150)
+    state, move = step(State(Phase.PENDING, 0), Seen(3_600, UNKNOWN, gap_s=3_600), timing)
+    assert (state, move) == (None, None)
+    kept, _ = step(State(Phase.PENDING, 0), Seen(120, UNKNOWN, gap_s=120), timing)
+    assert kept == State(Phase.PENDING, 0, unknown_s=120)
+
+
+def test_a_clock_that_was_set_back_lets_it_wait_longer_but_not_for_ever() -> None:
+    timing = Timing(60)
+    state, _ = step(None, Seen(10_000, HOLDS), timing)
+    state, move = step(state, Seen(5_000, HOLDS), timing)
+    assert move is None
+    _, move = step(state, Seen(5_060, HOLDS), timing)
+    assert move is Move.OPENED
+    calm = State(Phase.RECOVERING, 100, 100, calm_s=10_000)
+    state, _ = step(calm, Seen(5_000, CLEAR), Timing(0, 60))
+    assert step(state, Seen(5_060, CLEAR), Timing(0, 60)) == (None, Move.RECOVERED)
+
+
+TIMINGS = st.builds(
+    Timing,
+    st.sampled_from([0.0, 30.0, 60.0, 100.0, 300.0]),
+    st.sampled_from([0.0, 60.0, 120.0]),
+    st.sampled_from([60.0, 150.0, 600.0]),
+)
+ROUNDS = st.text("hcb?", min_size=1, max_size=60)
+
+
+@given(ROUNDS, TIMINGS)
+def test_it_never_fires_early(rounds: str, timing: Timing) -> None:
+    trace = live(rounds, timing)
+    for i, (now_s, _, state, move) in enumerate(trace):
+        if move is not Move.OPENED:
+            continue
+        assert state is not None
+        assert now_s - state.since_s >= timing.for_s
+        held = [t for t in trace[: i + 1] if t[0] >= state.since_s]
+        assert held[0][1] == held[-1][1] == "h"
+        assert {letter for _, letter, *_ in held} <= {"h", "?"}
+        assert _longest_unknown_s(held) <= timing.missing_timeout_s
+
+
+def _longest_unknown_s(trace: Sequence[tuple[float, str, State | None, Move | None]]) -> float:
+    runs = "".join(letter for _, letter, *_ in trace).replace("h", " ").split()
+    return max((len(run) - 1 for run in runs), default=0) * ROUND_S
+
+
+@given(ROUNDS, TIMINGS)
+def test_unknown_changes_nothing_until_its_time_is_over(rounds: str, timing: Timing) -> None:
+    trace = live(rounds, timing)
+    for (_, _, before, _), (now_s, letter, after, move) in pairwise(trace):
+        if letter != "?" or before is None:
+            continue
+        since_s = now_s if before.unknown_s is None else before.unknown_s
+        if now_s - since_s < timing.missing_timeout_s:
+            assert move is None
+            assert after is not None
+            assert (after.phase, after.since_s, after.fired_s, after.calm_s) == (
+                before.phase,
+                before.since_s,
+                before.fired_s,
+                before.calm_s,
+            )
+        else:
+            assert after is None
+
+
+@given(ROUNDS, TIMINGS)
+def test_every_firing_ends_in_exactly_one_resolve(rounds: str, timing: Timing) -> None:
+    until_calm = "c" * 30
+    told = moves(live(rounds + until_calm, timing))
+    assert [move is Move.OPENED for move in told] == [i % 2 == 0 for i in range(len(told))]
+    assert len(told) % 2 == 0
+
+
+@given(ROUNDS, TIMINGS)
+def test_what_is_firing_ends_only_by_calm_or_by_long_silence(rounds: str, timing: Timing) -> None:
+    for now_s, letter, _, move in live(rounds, timing):
+        if move is Move.RECOVERED:
+            assert letter == "c", now_s
+        if move is Move.NO_DATA:
+            assert letter == "?", now_s
+
+
+def test_an_unknown_second_condition_keeps_what_is_firing() -> None:
+    timing = Timing(0, 0, 60)
+    state, _ = step(None, Seen(0, HOLDS), timing)
+    state, move = step(state, Seen(30, CLEAR, UNKNOWN), timing)
+    assert (state and state.phase, move) == (Phase.FIRING, None)
+    state, move = step(state, Seen(90, CLEAR, UNKNOWN), timing)
+    assert (state, move) == (None, Move.NO_DATA)
