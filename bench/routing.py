@@ -27,9 +27,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from tests.export.servers import HttpServer, http_server  # noqa: E402 - the path comes first
-from tests.peers.child import wait_until  # noqa: E402 - as above
 from tests.peers.peer import NotBuiltError  # noqa: E402 - as above
 from tests.peers.processes import Alertmanager  # noqa: E402 - as above
+from tests.waiting import wait_until  # noqa: E402 - as above
 
 FINDINGS = 10_000
 GPUS_OF_A_JOB = 64
@@ -106,7 +106,7 @@ def to_alertmanager(folder: Path) -> dict[str, float | str]:
         ran = subprocess.run(script, capture_output=True, text=True, timeout=120, check=True)
         found: dict[str, float | str] = json.loads(ran.stdout)
         held = len(server.alerts())
-        wait_until(lambda: len(hook_server.got) >= FINDINGS / GPUS_OF_A_JOB, "notifications", 30.0)
+        wait_until(lambda: len(hook_server.got) >= FINDINGS / GPUS_OF_A_JOB, "notifications")
     count = f"Alertmanager: notifications of {held} alerts, by job"
     return {**found, count: len(hook_server.got)}
 

@@ -18,6 +18,7 @@ def wait_until(ask: Callable[[], T], what: str) -> T:
     """Ask until the answer is truthy and return it."""
     end_s = time.monotonic() + HANGS_S
     while not (answer := ask()):
-        assert time.monotonic() < end_s, f"waited {HANGS_S:g} s for {what}"
+        hangs = f"waited {HANGS_S:g} s for {what}, last answer: {answer!r}"
+        assert time.monotonic() < end_s, hangs
         time.sleep(POLL_S)
     return answer

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from otel_ofu.app.scheduler import Scheduler, _aligned, next_aligned_s
+from tests.waiting import HANGS_S
 
 
 @pytest.mark.parametrize(
@@ -42,7 +43,7 @@ def test_ticks_get_instants_that_are_multiples_of_their_interval() -> None:
 
     scheduler.every("fast", 0.1, tick)
     scheduler.start()
-    assert enough.wait(10)
+    assert enough.wait(HANGS_S)
     scheduler.stop()
     assert all(round(now_s * 10) == pytest.approx(now_s * 10) for now_s in seen)
     assert seen == sorted(set(seen))
@@ -64,13 +65,13 @@ def test_a_tick_that_fails_or_overruns_is_told_and_the_others_go_on(
         raise ValueError("no")
 
     def wait(_now_s: float) -> None:
-        release.wait(10)
+        release.wait(HANGS_S)
 
     scheduler = Scheduler(outcome=outcome)
     scheduler.every("bad", 0.1, fail)
     scheduler.every("slow", 0.1, wait)
     scheduler.start()
-    assert both.wait(10)
+    assert both.wait(HANGS_S)
     release.set()
     scheduler.stop()
     assert caplog.messages.count("bad: ValueError: no") == 1
@@ -100,7 +101,7 @@ def test_rounds_go_on_when_the_clock_was_set_back() -> None:
     scheduler._scheduler.modify_job("t", next_run_time=an_hour_on)
     clock.offset_s = -3600.0
     ran.clear()
-    assert ran.wait(10)
+    assert ran.wait(HANGS_S)
     scheduler.stop()
 
 
@@ -110,11 +111,11 @@ from otel_ofu.app.scheduler import Scheduler
 begun = threading.Event()
 def hang(now_s):
     begun.set()
-    threading.Event().wait(60)
+    threading.Event().wait()
 scheduler = Scheduler()
 scheduler.every("hangs", 0.1, hang)
 scheduler.start()
-assert begun.wait(10)
+begun.wait()
 scheduler.stop()
 print("stopped", flush=True)
 """
@@ -126,6 +127,6 @@ def test_a_tick_that_hangs_does_not_keep_the_process_after_stop() -> None:
         assert process.stdout is not None
         try:
             assert process.stdout.readline() == "stopped\n"
-            assert process.wait(2) == 0
+            assert process.wait(HANGS_S) == 0
         finally:
             process.kill()

@@ -16,6 +16,8 @@ from typing import Any
 
 import grpc
 
+from tests.waiting import HANGS_S
+
 
 @dataclass
 class Reply:
@@ -77,7 +79,7 @@ class HttpServer:
         self.got.append(Got(handler.path, dict(handler.headers.items()), raw))
         reply = self.replies.pop(0) if self.replies else Reply()
         if reply.wait is not None:
-            reply.wait.wait(10.0)
+            reply.wait.wait(HANGS_S)
         if reply.reset:
             linger = struct.pack("ii", 1, 0)
             handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
@@ -107,7 +109,7 @@ def http_server(*replies: Reply, tls: ssl.SSLContext | None = None) -> Iterator[
         yield server
     finally:
         server.server.shutdown()
-        server.thread.join(5.0)
+        server.thread.join(HANGS_S)
         server.server.server_close()
 
 
@@ -144,4 +146,4 @@ def grpc_server(*answers: Answer, credentials: object = None) -> Iterator[GrpcSe
     try:
         yield handler
     finally:
-        server.stop(None).wait(5.0)
+        server.stop(None).wait(HANGS_S)

@@ -29,6 +29,7 @@ from otel_ofu.outbox.outcome import Delivered, Outcome, Refused, TooLarge, Unava
 from tests.export.samples import body
 from tests.export.servers import Answer, grpc_server
 from tests.peers.certs import Certificates
+from tests.waiting import HANGS_S
 
 
 def settings(port: int, scheme: str = "http", **options: object) -> OtlpSettings:
@@ -157,7 +158,7 @@ def test_a_slow_server_is_left_after_the_limit_and_the_next_call_is_on_a_new_cha
     gate = threading.Event()
 
     def slow(context: grpc.ServicerContext) -> bytes:
-        gate.wait(10.0)
+        gate.wait(HANGS_S)
         return b""
 
     with grpc_server(slow) as server:
@@ -167,7 +168,7 @@ def test_a_slow_server_is_left_after_the_limit_and_the_next_call_is_on_a_new_cha
         assert found.message.startswith("gRPC DEADLINE_EXCEEDED")
         assert transport._channel is None
         gate.set()
-        assert transport.send(body(), 5.0) == Delivered()
+        assert transport.send(body(), HANGS_S) == Delivered()
         transport.close()
         transport.close()
 

@@ -13,7 +13,7 @@ import pytest
 
 from otel_ofu.export.prometheus_server import Listen, PrometheusServer
 from tests.peers.certs import make_certificates
-from tests.peers.child import wait_until
+from tests.waiting import HANGS_S, wait_until
 
 Answer = tuple[int, str, dict[str, str]]
 
@@ -37,9 +37,9 @@ def ask(
     **headers: str,
 ) -> Answer:
     connection = (
-        http.client.HTTPSConnection(server.host, server.port, timeout=10, context=tls)
+        http.client.HTTPSConnection(server.host, server.port, timeout=HANGS_S, context=tls)
         if tls
-        else http.client.HTTPConnection(server.host, server.port, timeout=10)
+        else http.client.HTTPConnection(server.host, server.port, timeout=HANGS_S)
     )
     try:
         connection.request(method, path, headers=headers)
@@ -88,7 +88,7 @@ def test_slow_connections_however_many_keep_no_scrape_out() -> None:
     with serving(Listen(port=0, token="s3cret")) as server, ExitStack() as stack:
         slow = []
         for _ in range(40):
-            waiting = socket.create_connection((server.host, server.port), timeout=10)
+            waiting = socket.create_connection((server.host, server.port), timeout=HANGS_S)
             slow.append(stack.enter_context(waiting))
             waiting.sendall(b"G")
         for _ in range(3):

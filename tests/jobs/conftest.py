@@ -7,6 +7,7 @@ import pytest
 
 from otel_ofu.jobs import JobSettings
 from tests.jobs.tree import MakeRig, Rig, Tree
+from tests.waiting import HANGS_S
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def make_rig(tree: Tree, tmp_path: Path) -> Iterator[MakeRig]:
         nowhere = {
             "pod_resources": tmp_path / "no.sock",
             "pod_logs": tmp_path / "no-logs",
-            "budget_s": 30.0,
+            "budget_s": HANGS_S,
         }
         rigs.append(Rig(tree, JobSettings(**{**nowhere, **settings})))  # type: ignore[arg-type]
         return rigs[-1]

@@ -17,6 +17,8 @@ from pathlib import Path
 
 import grpc
 
+from tests.waiting import HANGS_S
+
 Parts = bytes | str
 Answer = bytes | Callable[[grpc.ServicerContext], bytes]
 
@@ -79,7 +81,7 @@ class PodResourcesServer:
         return self.answer(context) if callable(self.answer) else self.answer
 
     def stop(self) -> None:
-        self._server.stop(None).wait(5)
+        self._server.stop(None).wait(HANGS_S)
         self._pool.shutdown()
 
 

@@ -9,6 +9,7 @@ import pytest
 from otel_ofu.jobs import JobFinder, JobSettings
 from otel_ofu.model import Device
 from tests.jobs.tree import TICKS, UPTIME_S, Holder, MakeRig, Tree, gpu
+from tests.waiting import HANGS_S
 
 
 def test_the_driver_is_asked_once_an_interval(make_rig: MakeRig, tree: Tree) -> None:
@@ -39,14 +40,14 @@ def test_a_poll_that_hangs_costs_freshness_first_and_the_answer_later(tree: Tree
     def processes() -> Sequence[Holder]:
         calls.append(1)
         if hangs.is_set():
-            free.wait(30)
+            free.wait(HANGS_S)
         return [Holder(gpu(0), 10)]
 
     tree.process(10, {"SLURM_JOB_ID": "1"})
     settings = JobSettings(interval_s=10, budget_s=0.05, pod_resources=tree.proc / "no")
     finder = JobFinder(settings, processes=processes, proc_root=tree.proc, cgroup_root=tree.cgroups)
     finder.owners(0.0)
-    finder._background.wait(30)
+    finder._background.wait(HANGS_S)
     hangs.set()
     try:
         assert finder.owners(10.0)[gpu(0)][0].job_id == "1"
@@ -55,7 +56,7 @@ def test_a_poll_that_hangs_costs_freshness_first_and_the_answer_later(tree: Tree
         assert len(calls) == 2
     finally:
         free.set()
-        finder._background.wait(30)
+        finder._background.wait(HANGS_S)
 
 
 @pytest.mark.parametrize("error", [RuntimeError("Driver Not Loaded"), OSError(5, "I/O"), KeyError])

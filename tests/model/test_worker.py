@@ -5,11 +5,10 @@ import threading
 import pytest
 
 from otel_ofu.model.worker import STALE_AFTER, Background
+from tests.waiting import HANGS_S
 
-LONG_S = 30.0
 
-
-def made(begun: list[float], *, budget_s: float = LONG_S) -> Background:
+def made(begun: list[float], *, budget_s: float = HANGS_S) -> Background:
     return Background("test", begun.append, interval_s=10.0, budget_s=budget_s)
 
 
@@ -35,14 +34,14 @@ def test_work_that_hangs_is_left_after_the_budget_and_not_begun_again() -> None:
 
     def work(now_s: float) -> None:
         begun.append(now_s)
-        over.wait(LONG_S)
+        over.wait(HANGS_S)
 
     background = Background("test", work, interval_s=10.0, budget_s=0.01)
     background.turn(0.0)
     background.turn(50.0)
     assert begun == [0.0]
     over.set()
-    background.wait(LONG_S)
+    background.wait(HANGS_S)
     background.turn(50.0)
     assert begun == [0.0, 50.0]
 
@@ -54,7 +53,7 @@ def test_work_that_hangs_is_left_and_begun_in_one_other_thread() -> None:
 
     def work(now_s: float) -> None:
         begun.append(now_s)
-        over.wait(LONG_S)
+        over.wait(HANGS_S)
 
     background = Background(
         "test",
@@ -67,9 +66,9 @@ def test_work_that_hangs_is_left_and_begun_in_one_other_thread() -> None:
         background.turn(now_s)
     assert (begun, hung, background.hangs) == ([0.0, 40.1], [0.0], True)
     over.set()
-    background.wait(LONG_S)
+    background.wait(HANGS_S)
     assert background._left is not None
-    background._left.join(LONG_S)
+    background._left.join(HANGS_S)
     background.turn(910.0)
     assert (begun[2:], hung, background.hangs) == ([910.0], [0.0], False)
 

@@ -37,6 +37,7 @@ from otel_ofu.outbox.queues import Outbox
 from tests.export.servers import Reply, http_server
 from tests.notify.said import NOW_S, everything_logged, said, settings
 from tests.peers.certs import Certificates, make_certificates
+from tests.waiting import HANGS_S
 
 JSON = {"Content-Type": "application/json"}
 LATER = {**JSON, "Retry-After": "7"}
@@ -422,9 +423,9 @@ def test_a_dead_receiver_delays_no_other() -> None:
             arrived = threading.Event()
             alive.answer = told(alive.answer, arrived)  # type: ignore[method-assign]
             r.delivery.start()
-            assert arrived.wait(5.0)
+            assert arrived.wait(HANGS_S)
             stuck.set()
-            assert r.delivery.shutdown(5.0) == 0
+            assert r.delivery.shutdown(HANGS_S) == 0
 
 
 def told(answer: Callable[..., None], arrived: threading.Event) -> Callable[..., None]:

@@ -1,15 +1,17 @@
-"""A post ends in time, whatever the server does, and the next one starts afresh."""
+"""A post ends in time, whatever the server does, and the next one starts afresh.
+
+The slow answers never end by themselves: that a post ends at all is what is tested.
+"""
 
 from __future__ import annotations
 
 import socket
 import ssl
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from itertools import repeat
+from itertools import chain, repeat
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ import pytest
 from otel_ofu.outbox.outcome import Unavailable
 from otel_ofu.outbox.posting import Answer, Poster
 from tests.peers.certs import make_certificates
+from tests.waiting import HANGS_S
 
 GOOD = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 LIMIT_S = 0.4
@@ -60,7 +63,7 @@ class Server:
                 self.connections += 1
                 thread = threading.Thread(target=self._serve, args=(sock,))
                 thread.start()
-                stack.callback(thread.join, 5)
+                stack.callback(thread.join, HANGS_S)
 
     def _serve(self, sock: socket.socket) -> None:
         try:
@@ -88,7 +91,7 @@ def serving(*scripts: Says, **options: object) -> Iterator[Server]:
         server.ended.set()
         server.listening.shutdown(socket.SHUT_RDWR)
         server.listening.close()
-        thread.join(5)
+        thread.join(HANGS_S)
 
 
 def good() -> Iterator[bytes]:
@@ -96,37 +99,33 @@ def good() -> Iterator[bytes]:
 
 
 def trickled_head() -> Iterator[bytes]:
-    return (bytes([byte]) for byte in b"HTTP/1.1 200 OK\r\nX-Long: " + b"x" * 60 + GOOD[17:])
+    return chain((bytes([byte]) for byte in b"HTTP/1.1 200 OK\r\nX-Long: "), repeat(b"x"))
 
 
 def endless_continue() -> Iterator[bytes]:
-    return repeat(b"HTTP/1.1 100 Continue\r\n\r\n", 200)
+    return repeat(b"HTTP/1.1 100 Continue\r\n\r\n")
 
 
 def trickled_body() -> Iterator[bytes]:
-    yield b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n"
-    yield from repeat(b"x", 99)
+    yield b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"
+    yield from repeat(b"x")
 
 
 def body_without_length() -> Iterator[bytes]:
     yield b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"
-    yield from repeat(b"x", 99)
+    yield from repeat(b"x")
 
 
 def trickled_chunks() -> Iterator[bytes]:
     yield b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-    yield from repeat(b"1\r\nx\r\n", 99)
+    yield from repeat(b"1\r\nx\r\n")
 
 
 SLOW = [trickled_head, endless_continue, trickled_body, body_without_length, trickled_chunks]
 
 
 def post(poster: Poster, url: str, limit_s: float = LIMIT_S) -> Answer | Unavailable:
-    """Fails where the post took much longer than it may."""
-    since_s = time.monotonic()
-    answer = poster.post(url, b"data", {}, limit_s)
-    assert time.monotonic() - since_s < limit_s + 1.5
-    return answer
+    return poster.post(url, b"data", {}, limit_s)
 
 
 def is_good(answer: Answer | Unavailable) -> bool:
@@ -146,16 +145,17 @@ def posting(tls: Tls | None = None) -> Iterator[Poster]:
 def test_an_answer_that_trickles_ends_at_the_limit_and_the_next_post_connects_anew(
     slow: Says,
 ) -> None:
-    with serving(slow, good) as server, posting() as poster:
+    with serving(slow) as server, posting() as poster:
         assert post(poster, f"http://{server.place}/") == LATE
-        assert is_good(post(poster, f"http://{server.place}/", 5))
+        server.scripts[:] = [good]  # the slow one may not have begun
+        assert is_good(post(poster, f"http://{server.place}/", HANGS_S))
         assert server.connections == 2
 
 
 @pytest.mark.parametrize("slow", SLOW)
 def test_a_connection_that_was_kept_is_cut_as_well(slow: Says) -> None:
     with serving(good, slow) as server, posting() as poster:
-        assert is_good(post(poster, f"http://{server.place}/", 5))
+        assert is_good(post(poster, f"http://{server.place}/", HANGS_S))
         assert post(poster, f"http://{server.place}/") == LATE
         assert server.connections == 1
 
@@ -171,11 +171,12 @@ def test_an_answer_over_tls_that_trickles_ends_at_the_limit(tmp_path: Path) -> N
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(made.server.cert, made.server.key)
     with (
-        serving(trickled_head, good, tls=context) as server,
+        serving(trickled_head, tls=context) as server,
         posting(Tls(str(made.ca))) as poster,
     ):
         assert post(poster, f"https://{server.place}/") == LATE
-        assert is_good(post(poster, f"https://{server.place}/", 5))
+        server.scripts[:] = [good]
+        assert is_good(post(poster, f"https://{server.place}/", HANGS_S))
 
 
 def test_a_proxy_that_trickles_ends_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +191,7 @@ def test_a_handshake_that_trickles_ends_at_the_limit() -> None:
 
     def handshake() -> Iterator[bytes]:
         yield record
-        yield from repeat(b"x", 99)
+        yield from repeat(b"x")
 
     with serving(handshake) as server, posting() as poster:
         assert post(poster, f"https://{server.place}/") == LATE

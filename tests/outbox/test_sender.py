@@ -21,6 +21,7 @@ from otel_ofu.outbox.outcome import Delivered, Outcome, Refused, TooLarge, Unava
 from otel_ofu.outbox.queues import Outbox, Queue
 from otel_ofu.outbox.sender import Backoff, Sender
 from tests.export.samples import body, points, values
+from tests.waiting import HANGS_S
 
 Said = list[tuple[str, str, int]]
 
@@ -300,7 +301,7 @@ def test_the_thread_wakes_for_a_put_and_a_shutdown_sends_the_rest() -> None:
         sender.start()
         for number in range(20):
             queue.put(body(number))
-        assert sender.shutdown(10.0) == 0
+        assert sender.shutdown(HANGS_S) == 0
     assert values(transport.delivered) == list(range(20))
     assert transport.closed == 1
 
@@ -310,7 +311,7 @@ def test_a_shutdown_without_a_folder_tries_until_its_deadline() -> None:
     with running(transport) as (queue, sender):
         queue.put(body())
         sender.start()
-        assert sender.shutdown(10.0) == 0
+        assert sender.shutdown(HANGS_S) == 0
     assert len(transport.delivered) == 1
 
 
@@ -319,16 +320,16 @@ def test_a_shutdown_does_not_wait_for_a_call_that_hangs(tmp_path: Path) -> None:
 
     def hangs(_: Body) -> Outcome:
         entered.set()
-        gate.wait(10.0)
+        gate.wait(HANGS_S)
         return Delivered()
 
     with running(ScriptedTransport([hangs]), tmp_path / "outbox.sqlite") as (queue, sender):
         queue.put(body())
         sender.start()
-        assert entered.wait(10.0)
+        assert entered.wait(HANGS_S)
         assert sender.shutdown(0.1) == 1
     gate.set()
-    sender._thread.join(10.0)
+    sender._thread.join(HANGS_S)
     assert not sender._thread.is_alive()
 
 
@@ -339,8 +340,8 @@ def test_senders_that_were_all_told_to_stop_end_at_the_same_time() -> None:
         second.start()
         queue.put(body())
         for sender in (first, second):
-            sender.stop(10.0)
-        assert (first.shutdown(10.0), second.shutdown(10.0)) == (0, 0)
+            sender.stop(HANGS_S)
+        assert (first.shutdown(HANGS_S), second.shutdown(HANGS_S)) == (0, 0)
     assert [t.closed for t in transports] == [1, 1]
 
 

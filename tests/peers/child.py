@@ -13,7 +13,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from http.client import HTTPConnection, HTTPException
@@ -22,10 +21,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
+from tests.waiting import HANGS_S, wait_until
+
 HOST = "127.0.0.1"
-POLL_S = 0.02
-START_S = 30.0
-GRACE_S = 5.0
+GRACE_S = 60.0
 TAIL_LINES = 25
 
 T = TypeVar("T")
@@ -33,18 +32,6 @@ T = TypeVar("T")
 
 class PeerError(Exception):
     """A peer did not do what it was asked; the message holds what it said."""
-
-
-def wait_until(ask: Callable[[], T], what: str, deadline_s: float = 10.0) -> T:
-    """Ask until the answer is truthy and return it; raise PeerError when the time is up."""
-    end = time.monotonic() + deadline_s
-    while True:
-        answer = ask()
-        if answer:
-            return answer
-        if time.monotonic() > end:
-            raise PeerError(f"waited {deadline_s:g} s for {what}, last answer: {answer!r}")
-        time.sleep(POLL_S)
 
 
 def free_ports(count: int) -> list[int]:
@@ -73,7 +60,7 @@ def call(
     *,
     query: Mapping[str, str] | None = None,
     body: object = None,
-    timeout_s: float = 10.0,
+    timeout_s: float = HANGS_S,
 ) -> tuple[int, bytes]:
     """One plain HTTP request to loopback, a JSON POST when there is a body: (status, answer)."""
     target = f"{path}?{urlencode(query)}" if query else path
@@ -127,7 +114,7 @@ class Child:
             raise PeerError(f"{self.name} is not running")
         return self._process.pid
 
-    def start(self, deadline_s: float = START_S) -> None:
+    def start(self) -> None:
         """Start and return once it is ready; PeerError with its log's end otherwise."""
         if self._process is not None:
             raise PeerError(f"{self.name} runs already, as process {self.pid}")
@@ -141,10 +128,8 @@ class Child:
             )
         self._process = process
         try:
-            wait_until(self._is_up, f"{self.name} to be ready", deadline_s)
-        except PeerError as error:
-            if self._process is None:  # it ended by itself, and the error says so
-                raise
+            wait_until(self._is_up, f"{self.name} to be ready")
+        except AssertionError as error:  # not ready, while it runs
             self.kill()
             raise PeerError(f"{error}\n{self.tail()}") from None
         except BaseException:

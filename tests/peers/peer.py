@@ -14,6 +14,7 @@ from typing import Self
 
 from tests.peers.build import where
 from tests.peers.child import Child, PeerError
+from tests.waiting import HANGS_S
 
 
 class NotBuiltError(PeerError):
@@ -31,7 +32,7 @@ def binary(name: str) -> Path:
 def run_tool(name: str, *arguments: str) -> str:
     """Run promtool, amtool or otelcol to its end; its output, or PeerError with what it said."""
     command = [str(binary(name)), *arguments]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=HANGS_S, check=False)
     if ran.returncode != 0:
         raise PeerError(f"{name} {' '.join(arguments)}:\n{ran.stdout}{ran.stderr}")
     return ran.stdout

@@ -15,9 +15,9 @@ import pytest
 
 from otel_ofu.files.shipped import shipped
 from tests.cli.command import NOWHERE, started
-from tests.peers.child import wait_until
 from tests.peers.peer import run_tool
 from tests.peers.processes import Collector
+from tests.waiting import HANGS_S, wait_until
 
 pytestmark = pytest.mark.peer
 
@@ -41,7 +41,7 @@ def agent(folder: Path, config: Path, endpoint: str) -> Iterator[subprocess.Pope
     with started(folder, "run", "-c", str(config), extra=extra) as process:
         yield process
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=20)
+        process.communicate(timeout=HANGS_S)
         assert process.returncode == 0
 
 
@@ -73,7 +73,7 @@ def test_the_environment_alone_sends_to_a_collector(
 ) -> None:
     taker = collector()
     with agent(tmp_path, config, taker.http_endpoint):
-        wait_until(lambda: len(ofu_times(taker)) >= 3, "three OFU points", 20)
+        wait_until(lambda: len(ofu_times(taker)) >= 3, "three OFU points")
     assert "ofu.sampler.duration" in str(taker.metrics())
 
 
@@ -82,12 +82,12 @@ def test_while_the_collector_is_away_nothing_is_lost_and_order_is_kept(
 ) -> None:
     taker = collector()
     with agent(tmp_path, config, taker.http_endpoint):
-        wait_until(lambda: len(ofu_times(taker)) >= 3, "OFU before", 20)
+        wait_until(lambda: len(ofu_times(taker)) >= 3, "OFU before")
         taker.kill()
         before = len(ofu_times(taker))
         let_rounds_pass()
         taker.start()
-        wait_until(lambda: len(ofu_times(taker)) >= before + 10, "OFU after", 30)
+        wait_until(lambda: len(ofu_times(taker)) >= before + 10, "OFU after")
     times = ofu_times(taker)
     assert times == sorted(times)
     # The two rounds at the start are not aligned; from then on there is one every 200 ms.
@@ -108,7 +108,7 @@ def test_an_agent_that_is_killed_sends_the_rest_at_its_next_start(
         process.communicate()
     taker.start()
     with agent(tmp_path, config, endpoint):
-        wait_until(lambda: len(ofu_times(taker)) >= 8, "what the first agent left", 20)
+        wait_until(lambda: len(ofu_times(taker)) >= 8, "what the first agent left")
     times = ofu_times(taker)
     assert times == sorted(times)
 

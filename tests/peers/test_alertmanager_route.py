@@ -20,9 +20,9 @@ from otel_ofu.notify.settings import RouteSettings
 from otel_ofu.outbox.queues import Outbox
 from tests.export.servers import HttpServer, http_server
 from tests.notify.said import said, settings
-from tests.peers.child import wait_until
 from tests.peers.peer import run_tool
 from tests.peers.processes import Alertmanager
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.peer
 

@@ -31,8 +31,8 @@ from otel_ofu.outbox.outcome import Transport
 from otel_ofu.outbox.queues import Outbox, Queue
 from otel_ofu.outbox.sender import Backoff, Sender
 from tests.peers.certs import Certificates
-from tests.peers.child import wait_until
 from tests.peers.processes import Collector, ServerTls
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.peer
 
@@ -107,7 +107,7 @@ def arrived(collector: Collector, signal: Signal, count: int) -> list[Message]:
     """The first requests that the Collector wrote to its file."""
     kind = ExportMetricsServiceRequest if signal == "metrics" else ExportLogsServiceRequest
     read = collector.metrics if signal == "metrics" else collector.logs
-    found = wait_until(lambda: len(r := read()) >= count and r, f"{count} {signal}", 20.0)
+    found = wait_until(lambda: len(r := read()) >= count and r, f"{count} {signal}")
     return [ParseDict(tree, kind()) for tree in found or []]
 
 

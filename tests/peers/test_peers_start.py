@@ -20,9 +20,10 @@ from google.protobuf.json_format import ParseDict
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from tests.peers.certs import Certificates, Identity
-from tests.peers.child import HOST, PeerError, call, wait_until
+from tests.peers.child import HOST, PeerError, call
 from tests.peers.peer import Peer, run_tool
 from tests.peers.processes import Alertmanager, Collector, Prometheus, ServerTls
+from tests.waiting import HANGS_S, wait_until
 
 pytestmark = pytest.mark.peer
 
@@ -56,9 +57,9 @@ def post(
 ) -> int:
     """POST OTLP as JSON; the HTTP status."""
     connection = (
-        http.client.HTTPSConnection(HOST, collector.http_port, timeout=5, context=tls)
+        http.client.HTTPSConnection(HOST, collector.http_port, timeout=HANGS_S, context=tls)
         if tls
-        else http.client.HTTPConnection(HOST, collector.http_port, timeout=5)
+        else http.client.HTTPConnection(HOST, collector.http_port, timeout=HANGS_S)
     )
     headers = {"Content-Type": "application/json"}
     if token:
@@ -113,7 +114,7 @@ def test_a_peer_dies_with_the_process_that_started_it(
         [sys.executable, "-c", script, str(tmp_path / "orphan")],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=HANGS_S,
         check=False,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
     )
@@ -154,7 +155,7 @@ def test_the_collector_takes_grpc(collector: Callable[..., Collector]) -> None:
     method = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"
     request = ParseDict(METRICS, ExportMetricsServiceRequest()).SerializeToString()
     with grpc.insecure_channel(f"{HOST}:{peer.grpc_port}") as channel:
-        channel.unary_unary(method)(request, timeout=5)
+        channel.unary_unary(method)(request, timeout=HANGS_S)
     assert post(peer) == 200
     wait_until(lambda: len(peer.metrics()) == 2, "both requests")
     by_grpc, by_http = peer.metrics()

@@ -18,8 +18,8 @@ from otel_ofu.export.prometheus_server import Listen, PrometheusServer
 from otel_ofu.export.settings import OtlpOptions, resolve
 from otel_ofu.model import Entity, Observation, Window
 from otel_ofu.outbox.outcome import Delivered
-from tests.peers.child import wait_until
 from tests.peers.processes import Prometheus
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.peer
 
@@ -59,7 +59,7 @@ def test_prometheus_scrapes_the_page(prometheus: StartPrometheus) -> None:
     server.start()
     try:
         peer = prometheus(scrape={"ofu": [f"127.0.0.1:{server.port}"]})
-        found = wait_until(lambda: peer.query('{hw_id="GPU-1"}'), "a scrape", 20.0)
+        found = wait_until(lambda: peer.query('{hw_id="GPU-1"}'), "a scrape")
     finally:
         server.close()
     expected = {
@@ -76,7 +76,7 @@ def test_the_otlp_receiver_gives_the_same_names(prometheus: StartPrometheus) -> 
     encoder = MetricEncoder(registry, COMMON, EncoderOptions(now_s - 60))
     send(peer, encoder, observation(now_s, dict.fromkeys(keys(registry), 1.0)))
     wanted = '{hw_id="GPU-1", __name__!="target_info"}'
-    found = wait_until(lambda: peer.query(wanted, now_s), "the points", 20.0)
+    found = wait_until(lambda: peer.query(wanted, now_s), "the points")
     assert names(found) == {
         metric_name(m.name, m.unit, m.kind).metric for m in map(registry.metric, keys(registry))
     }
@@ -99,7 +99,7 @@ def test_a_series_ends_in_prometheus_with_its_job_or_its_gap_and_no_sample_is_re
         return [s["value"][1] for s in peer.query(name, start_s + after_s)]
 
     ofu, sm = "ofu_gpu_utilization_ratio", "ofu_gpu_sm_utilization_ratio"
-    wait_until(lambda: value(sm, 20.0), "the points", 20.0)
+    wait_until(lambda: value(sm, 20.0), "the points")
     assert [value(ofu, t) for t in (0.0, 5.0, 10.0, 15.0, 20.0)] == [
         ["0.5"], [], ["0.25"], ["0.25"], [],
     ]  # fmt: skip

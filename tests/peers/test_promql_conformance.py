@@ -210,7 +210,6 @@ def ask(root: Boolean, each: EntityKind, **limits: float) -> Question:
     return Question(Expression(to_text(root), each, root), **limits)  # type: ignore[arg-type]
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("each", KINDS)
 def test_generated_conditions_have_equal_verdicts(each: EntityKind, both: Both) -> None:
     met: set[int] = set()

@@ -31,10 +31,11 @@ from otel_ofu.receive import Address, Limits, Receiver, ReceiverSettings, Tls
 from otel_ofu.receive.work import Task
 from otel_ofu.store import Store
 from tests.peers.certs import Certificates
-from tests.peers.child import HOST, wait_until
+from tests.peers.child import HOST
 from tests.peers.conftest import factory
 from tests.peers.processes import Collector, ServerTls
 from tests.receive.bodies import gpu, ticks, values
+from tests.waiting import HANGS_S, wait_until
 
 Json = dict[str, Any]
 
@@ -255,6 +256,6 @@ def test_a_training_job_behind_a_collector(forwarder: StartForwarder) -> None:
 
 def post(peer: Collector, raw: bytes) -> None:
     headers = {"Content-Type": "application/x-protobuf", "Content-Encoding": "gzip"}
-    with closing(HTTPConnection(HOST, peer.http_port, timeout=10)) as connection:
+    with closing(HTTPConnection(HOST, peer.http_port, timeout=HANGS_S)) as connection:
         connection.request("POST", "/v1/metrics", gzip.compress(raw), headers)
         assert connection.getresponse().status == 200

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
@@ -19,6 +18,7 @@ from otel_ofu.model.clock import VirtualClock
 from otel_ofu.receive import Address, Limits, Receiver, ReceiverSettings, Tls
 from otel_ofu.store import Store
 from tests.receive.bodies import T0
+from tests.waiting import HANGS_S
 
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
 EXPORT = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"
@@ -54,8 +54,8 @@ class Rig:
 
     def connect(self, context: ssl.SSLContext | None = None) -> HTTPConnection:
         if context:
-            return HTTPSConnection("127.0.0.1", self.port, timeout=10, context=context)
-        return HTTPConnection("127.0.0.1", self.port, timeout=10)
+            return HTTPSConnection("127.0.0.1", self.port, timeout=HANGS_S, context=context)
+        return HTTPConnection("127.0.0.1", self.port, timeout=HANGS_S)
 
     def ask(
         self,
@@ -77,7 +77,7 @@ class Rig:
             return b"".join(iter(lambda: plain.recv(65536), b""))
 
     def open(self) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.port), timeout=10)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=HANGS_S)
 
     @contextmanager
     def channel(self, credentials: Any = None, **options: Any) -> Iterator[Any]:  # noqa: ANN401 - grpc has no types
@@ -98,7 +98,7 @@ class Rig:
         credentials: Any = None,  # noqa: ANN401 - as above
     ) -> bytes:
         with self.channel(credentials) as channel:
-            answer: bytes = channel.unary_unary(method)(body, metadata=metadata, timeout=10)
+            answer: bytes = channel.unary_unary(method)(body, metadata=metadata, timeout=HANGS_S)
             return answer
 
     def stored(self, key: str = "ofu", kind: Any = "gpu") -> list[float]:  # noqa: ANN401 - a Literal
@@ -141,10 +141,3 @@ def receiving(options: Options | None = None) -> Iterator[Rig]:
         yield Rig(receiver, store)
     finally:
         receiver.close()
-
-
-def until(ask: Callable[[], object], what: str, deadline_s: float = 10.0) -> None:
-    end_s = time.monotonic() + deadline_s
-    while not ask():
-        assert time.monotonic() < end_s, what
-        time.sleep(0.01)

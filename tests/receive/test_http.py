@@ -6,7 +6,6 @@ import gzip
 import json
 import random
 import threading
-import time
 import zlib
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -20,7 +19,8 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 
 from otel_ofu.receive import Address, Limits, Receiver, ReceiverSettings
 from tests.receive.bodies import as_json, body, gauge, gpu, point, seen, ticks
-from tests.receive.rig import PROTOBUF, Options, Rig, receiving, until
+from tests.receive.rig import PROTOBUF, Options, Rig, receiving
+from tests.waiting import HANGS_S, wait_until
 
 JSON = {"Content-Type": "application/json"}
 
@@ -42,7 +42,7 @@ def junk_gauge(value: float = 0.5) -> bytes:
 
 def test_metrics_get_into_the_store(rig: Rig) -> None:
     assert rig.post(tick())[::2] == (200, b"")
-    until(rig.stored, "values in the store")
+    wait_until(rig.stored, "values in the store")
     assert rig.stored() == [pytest.approx(0.251)] * 2
     assert {e.id for e in rig.store.entities("gpu")} == {gpu(0).id, gpu(1).id}
 
@@ -60,7 +60,7 @@ def test_the_answer_is_of_the_form_of_the_question(rig: Rig, form: str, *, gzipp
     assert status == 200
     assert answered["content-type"] == headers["Content-Type"].partition(";")[0]
     assert content == (b"" if form == "protobuf" else b"{}")
-    until(rig.stored, "values in the store")
+    wait_until(rig.stored, "values in the store")
 
 
 def test_what_was_rejected_is_said_in_both_forms(rig: Rig) -> None:
@@ -130,14 +130,14 @@ def test_a_body_may_come_in_chunks(rig: Rig) -> None:
     raw = tick()
     pieces = (raw[i : i + 100] for i in range(0, len(raw), 100))
     assert rig.post(pieces, {**PROTOBUF, "Transfer-Encoding": "chunked"})[0] == 200
-    until(rig.stored, "values in the store")
+    wait_until(rig.stored, "values in the store")
 
 
 def test_many_requests_go_over_one_connection(rig: Rig) -> None:
     with closing(rig.connect()) as connection:
         for number in range(1, 51):
             assert rig.ask(connection, junk_gauge(number / 100))[0] == 200
-    until(lambda: rig.stored() == [0.5], "the last of them")
+    wait_until(lambda: rig.stored() == [0.5], "the last of them")
 
 
 def test_requests_may_be_sent_before_the_answers_come(rig: Rig) -> None:
@@ -197,7 +197,7 @@ def test_under_load_clients_are_told_to_come_back_soon() -> None:
         for plain in waiting:
             plain.sendall(head + b"Content-Length: %d\r\n\r\n%s" % (len(raw), raw))
         work = rig.receiver._work
-        until(work._tasks.full, "a full queue")
+        wait_until(work._tasks.full, "a full queue")
         status, headers, content = rig.post(raw)
         assert status == 429
         assert 1 <= int(headers["retry-after"]) <= 3
@@ -218,19 +218,19 @@ def test_bodies_under_way_have_a_common_limit() -> None:
             head = b"POST /v1/metrics HTTP/1.1\r\nContent-Type: application/x-protobuf\r\n"
             slow.sendall(head + b"Content-Length: 90001\r\n\r\n" + bytes(90_000))
             budget = rig.receiver._desk.budget
-            until(lambda: budget.left == 10_000, "the bytes to arrive")
+            wait_until(lambda: budget.left == 10_000, "the bytes to arrive")
             assert rig.post(bytes(20_000))[0] == 429
             assert rig.post(junk_gauge())[0] == 200
-        until(lambda: budget.left == 100_000, "the bytes to be given back")
+        wait_until(lambda: budget.left == 100_000, "the bytes to be given back")
 
 
 def test_one_connection_too_many_is_told_so() -> None:
     with receiving(Options(Limits(connections=3))) as rig:
         idle = [rig.open() for _ in range(3)]
-        until(lambda: rig.raw(b"").startswith(b"HTTP/1.1 429"), "a full house")
+        wait_until(lambda: rig.raw(b"").startswith(b"HTTP/1.1 429"), "a full house")
         for plain in idle:
             plain.close()
-        until(lambda: rig.post(junk_gauge())[0] == 200, "a place")
+        wait_until(lambda: rig.post(junk_gauge())[0] == 200, "a place")
 
 
 @pytest.mark.parametrize(
@@ -239,9 +239,7 @@ def test_one_connection_too_many_is_told_so() -> None:
 )
 def test_a_head_that_does_not_come_is_not_waited_for(start: bytes) -> None:
     with receiving(Options(Limits(head_s=0.2))) as rig:
-        began_s = time.monotonic()
         assert rig.raw(start) == b""
-        assert time.monotonic() - began_s < 5.0
 
 
 def test_a_head_that_comes_byte_by_byte_is_not_waited_for() -> None:
@@ -301,15 +299,14 @@ def test_a_token_is_asked_for_and_may_change(tmp_path: Path) -> None:
         assert status("Bearer second, longer") == 200
 
 
-def test_stopping_is_quick_and_keeps_what_was_taken() -> None:
-    with receiving() as rig:
+def test_stopping_waits_for_no_client_and_keeps_what_was_taken() -> None:
+    patient = Limits(head_s=2 * HANGS_S, idle_s=2 * HANGS_S)
+    with receiving(Options(patient)) as rig:
         idle = [rig.open() for _ in range(20)]
         half = rig.open()
         half.sendall(b"POST /v1/metrics HTTP/1.1\r\nContent-Le")
         assert rig.post(tick())[0] == 200
-        began_s = time.monotonic()
         rig.receiver.close()
-        assert time.monotonic() - began_s < 2.0
         assert len(rig.stored()) == 2
         for plain in [*idle, half]:
             plain.close()

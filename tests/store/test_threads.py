@@ -6,6 +6,7 @@ import numpy as np
 
 from otel_ofu.model import Window
 from tests.store.fleets import START_S, Bench, gpu
+from tests.waiting import HANGS_S
 
 POLL_S = 0.05
 
@@ -24,6 +25,6 @@ def test_nobody_writes_while_the_rules_read() -> None:
         writer.start()
         assert not wrote.wait(POLL_S)
         assert bench.store.block("gpu", "ofu", START_S - 10, START_S).length == 0
-    writer.join(timeout=5)
+    writer.join(HANGS_S)
     assert wrote.is_set()
     assert bench.rows("ofu", 10, 0) == [0.5]

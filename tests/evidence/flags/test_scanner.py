@@ -10,6 +10,7 @@ from otel_ofu.evidence import FlagScanner, FlagSettings
 from otel_ofu.model.clock import VirtualClock
 from tests.evidence.flags.rig import BOOK, NOW_S, Rig
 from tests.evidence.tree import Holder, Tree, gpu
+from tests.waiting import HANGS_S
 
 DETAIL = {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}
 
@@ -40,7 +41,7 @@ class Hanging:
     def processes(self) -> list[Holder]:
         self.calls += 1
         if self.calls == 2:
-            self.go.wait(30)
+            self.go.wait(HANGS_S)
         return [Holder(gpu(0), 7)]
 
 
@@ -55,7 +56,7 @@ def test_a_scan_that_hangs_keeps_nobody_and_its_last_answer_ends(tree: Tree) -> 
         settings=FlagSettings(budget_s=0.0),
     )
     scanner.scan(NOW_S)
-    scanner._background.wait(30)
+    scanner._background.wait(HANGS_S)
     try:
         for tick in range(1, 4):
             assert len(scanner.scan(NOW_S + 40 * tick).states) == 1
@@ -64,7 +65,7 @@ def test_a_scan_that_hangs_keeps_nobody_and_its_last_answer_ends(tree: Tree) -> 
         assert driver.calls == 2  # no second thread waits behind the first
     finally:
         driver.go.set()
-        scanner._background.wait(30)
+        scanner._background.wait(HANGS_S)
 
 
 def test_a_scan_after_one_that_failed_works_again(tree: Tree) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from otel_ofu.mfu.logs.paths import MAX_FILES
 from otel_ofu.mfu.logs.tail import Start
 from otel_ofu.mfu.report import JobReport
 from otel_ofu.model.clock import SystemClock, VirtualClock
+from tests.waiting import wait_until
 
 Make = Callable[..., "Desk"]
 
@@ -373,15 +373,17 @@ def command(code: str) -> list[str]:
 def wait_for(look: Callable[[], list[JobReport]], count: int) -> list[JobReport]:
     """Looks until so many reports are there; a real process needs real time."""
     found: list[JobReport] = []
-    deadline = time.monotonic() + 10.0
-    while len(found) < count and time.monotonic() < deadline:
-        found += look()
-        time.sleep(0.01)
+
+    def enough() -> bool:
+        found.extend(look())
+        return len(found) >= count
+
+    wait_until(enough, f"{count} reports")
     return found
 
 
 def test_a_commands_output_is_read_while_it_runs_and_it_ends_with_the_follower() -> None:
-    code = f"import os,time; print({line(5)!r} + str(os.getpid()), flush=True); time.sleep(60)"
+    code = f"import os,time; print({line(5)!r} + str(os.getpid()), flush=True); time.sleep(3600)"
     follower = Follower([Followed(Scanner(), command=command(code), job="j")], SystemClock())
     (report,) = wait_for(lambda: follower.poll(1.0), 1)
     assert report.source.startswith("command: ")

@@ -12,6 +12,7 @@ from otel_ofu.mfu.logs.blocks import Block
 from otel_ofu.mfu.logs.scanner import Origin
 from otel_ofu.mfu.report import JobReport
 from tests.mfu.logs.lines import figures
+from tests.waiting import HANGS_S
 
 ORIGIN = Origin("own.log", "job-7")
 
@@ -93,7 +94,7 @@ for text in sys.argv[1:]:
 def test_catastrophic_patterns_end() -> None:
     # A process of its own, so that a hang would fail this test and not stop the others. Any
     # backtracking engine needs longer than the age of the universe here, RE2 milliseconds.
-    subprocess.run([sys.executable, "-c", _PROBE, *CATASTROPHIC], check=True, timeout=30)
+    subprocess.run([sys.executable, "-c", _PROBE, *CATASTROPHIC], check=True, timeout=HANGS_S)
 
 
 def test_many_matches_that_each_look_ahead_stay_linear() -> None:

@@ -15,6 +15,7 @@ from otel_ofu.model.errors import SourceUnavailable
 from otel_ofu.sources import Source
 from otel_ofu.sources.nvml import NvmlSource, open_nvml
 from tests.sources.nvml.rig import LOST, NO_PERMISSION, UNKNOWN, Rig, Stub, uuid
+from tests.waiting import HANGS_S
 
 
 def refusal(library: str) -> SourceUnavailable:
@@ -109,7 +110,13 @@ def run_script(library_path: str) -> str:
     command = [sys.executable, "-c", SCRIPT]
     root = Path(__file__).parents[3]
     return subprocess.run(
-        command, env=environment, cwd=root, check=True, capture_output=True, text=True, timeout=30
+        command,
+        env=environment,
+        cwd=root,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=HANGS_S,
     ).stdout
 
 

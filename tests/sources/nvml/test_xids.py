@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
 
 from otel_ofu.model import Reading
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.sources.nvml import NvmlSource
 from tests.sources.nvml.rig import NOT_SUPPORTED, UNKNOWN, Rig, Stub, uuid
-
-
-def waited_for(condition: Callable[[], bool], deadline_s: float = 5.0) -> bool:
-    """The thread is a real one: short polls until it has done its part."""
-    until = time.monotonic() + deadline_s
-    while not condition() and time.monotonic() < until:
-        threading.Event().wait(0.005)
-    return condition()
+from tests.waiting import wait_until
 
 
 def xids(reading: Reading) -> dict[str, float]:
@@ -33,7 +24,7 @@ def test_xids_are_counted_by_code_for_the_gpu_that_had_them(rig: Rig) -> None:
     rig.read()
     for code in (31, 31, 79):
         rig.stub.xid(1, code)
-    assert waited_for(lambda: sum(xids(rig.gpu(1)).values()) == 3)
+    wait_until(lambda: sum(xids(rig.gpu(1)).values()) == 3, "three XIDs")
     readings = rig.read()
     assert xids(readings[uuid(1)]) == {"xid:31": 2, "xid:79": 1}
     assert xids(readings[uuid(0)]) == {}
@@ -42,7 +33,7 @@ def test_xids_are_counted_by_code_for_the_gpu_that_had_them(rig: Rig) -> None:
 def test_counts_outlive_the_loss_of_the_gpu(rig: Rig) -> None:
     rig.read()
     rig.stub.xid(0, 79)
-    assert waited_for(lambda: xids(rig.gpu()) == {"xid:79": 1})
+    wait_until(lambda: xids(rig.gpu()) == {"xid:79": 1}, "the XID")
     rig.stub.set(gpu0__lost=1)
     assert xids(rig.gpu()) == {"xid:79": 1}
     rig.stub.set(gpu0__lost=0)
@@ -64,7 +55,7 @@ def test_without_an_event_set_there_is_no_thread(rig: Rig) -> None:
 def test_a_driver_that_refuses_to_wait_is_not_asked_over_and_over(rig: Rig) -> None:
     rig.stub.set(nvmlEventSetWait_v2=UNKNOWN)
     rig.read()
-    assert waited_for(lambda: not waiting())
+    wait_until(lambda: not waiting(), "the end of the thread")
     assert rig.stub.calls("nvmlEventSetWait_v2") == 1
 
 
@@ -72,11 +63,11 @@ def test_a_driver_that_hangs_in_the_wait_does_not_hold_close(stub: Stub) -> None
     stub.set(hang__nvmlEventSetWait_v2=1)
     source = NvmlSource(stub.path, clock=VirtualClock(), event_wait_s=0.01)
     source.open()
-    assert waited_for(lambda: stub.calls("nvmlEventSetWait_v2") == 1)
+    wait_until(lambda: stub.calls("nvmlEventSetWait_v2") == 1, "the first wait")
     source.close()
     left_open = stub.references
     stub.set(hang__nvmlEventSetWait_v2=0)
-    assert waited_for(lambda: not waiting())
+    wait_until(lambda: not waiting(), "the end of the thread")
     assert left_open == 1  # shutting the library under a running call would crash
     assert stub.live_samples == stub.misuse == 0
 

@@ -3,7 +3,6 @@
 import base64
 import gzip
 import ssl
-import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from otel_ofu.sources.scrape.endpoint import Endpoint, endpoint_at
 from otel_ofu.sources.scrape.fetch import Fetcher, FetchError
 from tests.peers.certs import Certificates
 from tests.sources.scrape.server import Answer, Exchange, page, serving
+from tests.waiting import HANGS_S
 
 TEXT = 'up{gpu="0"} 1\n'
 
@@ -130,14 +130,12 @@ def trickle_headers(exchange: Exchange) -> None:
 
 
 def stay_mute(exchange: Exchange) -> None:
-    exchange.server.stopping.wait(30)
+    exchange.server.stopping.wait(HANGS_S)
 
 
 @pytest.mark.parametrize("answer", [trickle_body, trickle_headers, stay_mute])
 def test_a_slow_server_ends_at_the_timeout(answer: Answer) -> None:
-    started_s = time.monotonic()
     error = failure(answer, timeout_s=0.3)
-    assert time.monotonic() - started_s < 5
     assert "no complete answer within 0.3 s" in str(error)
 
 

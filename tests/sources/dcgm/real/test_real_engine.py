@@ -25,7 +25,7 @@ from otel_ofu.sources.dcgm.probe import DcgmProbe, probe
 from otel_ofu.sources.dcgm.settings import DcgmSettings, endpoint
 from otel_ofu.sources.dcgm.source import DcgmSource
 
-pytestmark = [pytest.mark.peer, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.peer
 
 INTERVAL_S = 1.0
 
