@@ -53,6 +53,11 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     gpm: GpmId | None = None
     dcgm: DcgmId | None = None
 
+    @property
+    def is_sparse(self) -> bool:
+        """Whether a series appears with its first event: errors that are counted by their kind."""
+        return self.kind == "counter" and "error.type" in self.labels
+
     def check(self, value: float) -> Gap | None:
         """The gap that stands in place of `value` if it is no possible value, else None."""
         low, high = self.range

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from otel_ofu.catalog.registry import Registry, load_registry
 from otel_ofu.catalog.skus import Sku
 from otel_ofu.derive import formulas
+from otel_ofu.derive.beginnings import Beginnings
 from otel_ofu.derive.cleaning import Cleaner, Measured
 from otel_ofu.derive.cycles import CycleMeter, CycleShare
 from otel_ofu.derive.efficiency import FIXED_CLOCK, applicability, clock_share, utilization
@@ -20,15 +21,16 @@ from otel_ofu.derive.precision import Detector, Domain, declared
 from otel_ofu.derive.reference import Reference, resolve
 from otel_ofu.derive.settings import Settings
 from otel_ofu.derive.totals import Totals, totals_from
-from otel_ofu.model import Attribute, Device, Entity, Gap, GapReason, Observation, Reading
+from otel_ofu.model import Attribute, Device, Entity, Gap, GapReason, Observation, Reading, Window
 
 FLOP_TOTALS = ("flop_count", "flop_capacity")
 
 
 @dataclass(slots=True)
 class _Running:
-    """What the windows of one entity share."""
+    """What the windows of one entity share. `first`: the first of them."""
 
+    first: Window
     detector: Detector = field(default_factory=Detector)
     meter: CycleMeter = field(default_factory=CycleMeter)
     series: tuple[str, float] | None = None
@@ -50,7 +52,9 @@ class Deriver:
 
     def __init__(self, settings: Settings, registry: Registry | None = None) -> None:
         self._settings = settings
-        self._cleaner = Cleaner(registry or load_registry())
+        known = registry or load_registry()
+        self._cleaner = Cleaner(known)
+        self._beginnings = Beginnings(known)
         self._running: dict[str, _Running] = {}
         self._known: dict[str, _Known] = {}
 
@@ -68,20 +72,19 @@ class Deriver:
         whose: dict[str, Attribute] = {**reading.owner, **(owner or {})}
         known = self._know(reading.device, parent)
         id_ = entity_id(reading.device, whose)
-        running = self._running.setdefault(id_, _Running())
+        running = self._running.setdefault(id_, _Running(reading.window))
         result = self._cleaner.clean(reading, parent)
         domain = self._domain(running, whose, result, known.sku)
         reference = self._reference(reading, known.sku, domain, result)
         _Window(reading, known.sku, domain, reference, running).fill(result)
-        totals = running.totals
-        counted = {key: totals.start_s for key in FLOP_TOTALS if totals and key in result.values}
+        starts_s = self._starts_s(reading, running, result)
         attributes = {
             **whose,
             **known.attributes,
             **window_attributes(reading, domain, reference),
         }
         entity = Entity("gpu", id_, attributes)
-        return Observation(entity, reading.window, result.values, result.gaps, counted)
+        return Observation(entity, reading.window, result.values, result.gaps, starts_s)
 
     def retain(self, entity_ids: Collection[str]) -> None:
         """Forgets what it holds of all other entities; call it with those of the last round."""
@@ -89,6 +92,21 @@ class Deriver:
         self._running = {id_: r for id_, r in self._running.items() if id_ in kept}
         devices = {id_.partition("/")[0] for id_ in kept} | kept
         self._known = {uuid: known for uuid, known in self._known.items() if uuid in devices}
+        self._beginnings.retain(devices)
+
+    def _starts_s(self, reading: Reading, running: _Running, result: Measured) -> dict[str, float]:
+        """When the counters began, as far as it is known.
+
+        An event that is older than the entity, one of the job before, is not told as its own.
+        """
+        starts_s = {
+            key: max(began.start_s, running.first.start_s)
+            for key, began in self._beginnings.observe(reading).items()
+            if began.seen_s >= running.first.end_s
+        }
+        if running.totals is not None:
+            starts_s |= dict.fromkeys(FLOP_TOTALS, running.totals.start_s)
+        return {key: start_s for key, start_s in starts_s.items() if key in result.values}
 
     def _know(self, device: Device, parent: Reading | None) -> _Known:
         model = device.model or (parent.device.model if parent else "")

@@ -63,6 +63,8 @@ class MetricEncoder:
         none now ends with FLAG_NO_RECORDED_VALUE, unless its gap is `not_ready`: then the next
         value is still to come. It ends whether its entity lives on (a gap, at the end
         of the window) or is gone (a millisecond after its last value, sent first).
+        A counter that began while its entity was there goes out with a 0 at its start as well:
+        most that read OTLP see an increase only between two points.
         """
         groups = self._group(observations)
         gone = [track for key, track in self._tracks.items() if key not in groups]
@@ -96,6 +98,7 @@ class MetricEncoder:
         sheet = self._sheet(track)
         before, track.live = track.live, {}
         track.last_end_ns = max(unix_nano(o.window.end_s) for o in group)
+        track.first_end_ns = track.first_end_ns or track.last_end_ns
         for observation in _distinct(group):
             self._write(sheet, track, observation)
         for key, start_ns in before.items():
@@ -115,6 +118,8 @@ class MetricEncoder:
                 continue
             start_ns = unix_nano(starts_s[key]) if key in starts_s else default_ns
             try:
+                if key in starts_s and _begins(track, key, start_ns) and start_ns < end_ns:
+                    sheet.add(key, 0.0, (start_ns, start_ns))
                 track.live[key] = sheet.add(key, value, (start_ns, end_ns))
             except KeyError:
                 self._count_unknown(key)
@@ -132,6 +137,14 @@ def _is_to_come(observation: Observation, key: str) -> bool:
     """Whether the key has no value only because none is due yet."""
     gap = observation.gaps.get(key)
     return gap is not None and gap.reason is GapReason.NOT_READY
+
+
+def _begins(track: Track, key: str, start_ns: int) -> bool:
+    """Whether a counter goes out for the first time and began after its entity was there."""
+    if key in track.begun:
+        return False
+    track.begun.add(key)
+    return start_ns >= track.first_end_ns
 
 
 def _distinct(group: Sequence[Observation]) -> Sequence[Observation]:

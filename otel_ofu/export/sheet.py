@@ -37,6 +37,8 @@ _MOST_PLANS = 4096
 class Track:
     """An entity between two ticks; `live` holds the keys that had a value and their start, ns.
 
+    `begun`: counters with a known start that went out. `first_end_ns`: the end of the first tick.
+
     Attributes of points are kept serialised (see `_attributes`): `identity` goes on every point,
     `copied` by name on those of metrics that ask for it.
     """
@@ -45,6 +47,8 @@ class Track:
     identity: bytes
     copied: Mapping[str, bytes]
     live: dict[str, int] = field(default_factory=dict)
+    begun: set[str] = field(default_factory=set)
+    first_end_ns: int = 0
     last_end_ns: int = 0
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from otel_ofu.store.absence import fill_minutes, fill_rows
 from otel_ofu.store.block import window
 from otel_ofu.store.layout import Layout, SeriesShape
 from otel_ofu.store.memory import NEVER, Bytes, Memory, fits
@@ -162,9 +163,19 @@ class History:
         if span != batch.span:
             batch = replace(batch, span=span)
         gap = max(3, round(COUNTER_GAP_S / self._layout.step_s))
+        begun = series.begins(batch) if batch.sparse else ()
         dropped = series.put(batch, gap)
+        if len(begun):
+            self._fill_absence(series, np.array(begun, np.intp))
         self.counts["out_of_order"] += dropped
         self.counts["stored"] += batch.values.size - dropped
+
+    def _fill_absence(self, series: Series, columns: Columns) -> None:
+        """Rare: once for the first event of each kind."""
+        fill_rows(series, self._series.values(), columns)
+        series.changed_from = self.head - self.rows + 1
+        if len(series.means):
+            fill_minutes(series, self._series.values(), self.minutes.of(self.head), columns)
 
     def recent(self, key: str, buckets: tuple[int, int], columns: int) -> tuple[Rows, ...]:
         """The rows of a metric from one bucket to another, as far as they are held."""

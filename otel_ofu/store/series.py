@@ -27,7 +27,8 @@ Doubles = NDArray[np.float64]
 class Batch:
     """Values of one metric in one bucket, for different columns.
 
-    `span`: how many buckets up to this one the values speak about. `starts_s`: when a cumulative
+    `span`: how many buckets up to this one the values speak about. `sparse`: of a counter that
+    appears with its first event. `starts_s`: when a cumulative
     counter began to count (NaN if unknown); `since_s`: from when on its entity was watched.
     """
 
@@ -37,6 +38,7 @@ class Batch:
     span: int = 1
     starts_s: Doubles | None = None
     since_s: Doubles | None = None
+    sparse: bool = False
 
 
 class Series:
@@ -83,6 +85,14 @@ class Series:
         batch, dropped = self._in_order(batch)
         self._count(batch, max_gap)
         return dropped
+
+    def begins(self, batch: Batch) -> Columns:
+        """The columns whose counter appears with this batch and is known to begin with 0."""
+        known = batch.values == 0
+        if batch.starts_s is not None and batch.since_s is not None:
+            known |= batch.starts_s >= batch.since_s
+        begun: Columns = batch.columns[known & (self.seen[batch.columns] == NEVER)]
+        return begun
 
     def _row(self, bucket: int) -> Rows:
         row: Rows = self.rows[bucket % len(self.rows)]
@@ -134,4 +144,5 @@ def only(batch: Batch, keep: NDArray[np.bool_]) -> Batch:
         batch.span,
         None if batch.starts_s is None else batch.starts_s[keep],
         None if batch.since_s is None else batch.since_s[keep],
+        batch.sparse,
     )

@@ -225,7 +225,9 @@ class Store:
             self._counts["restarted"] += 1
             history.restart(used)
         history.advance(batch.bucket, used)
-        history.put(series, self._checked(kind, batch))
+        batch = self._checked(kind, batch)
+        sparse = series.shape.counter and self._registry.metric(key).is_sparse
+        history.put(series, replace(batch, sparse=True) if sparse else batch)
 
     def _checked(self, kind: EntityKind, batch: Batch) -> Batch:
         """The finite values; those of counters with a start say from when the entity was seen."""

@@ -77,6 +77,32 @@ def test_a_counter_without_a_start_counts_from_the_agents_start_but_never_from_t
     assert replayed.start_time_unix_nano == replayed.time_unix_nano
 
 
+def sent(made: MetricEncoder, tick: int, values: dict[str, float], start: float) -> list[float]:
+    """The values that go out of a tick, of counters that all began `start` ticks after START_S."""
+    starts_s = dict.fromkeys(values, START_S + 10 * start)
+    made_points = points(made.encode([seen(gpu(), tick, values, starts_s)]))
+    return [point.as_double for _, name, point in made_points if name == "hw.errors"]
+
+
+def test_a_counter_that_begins_while_its_gpu_is_there_goes_out_with_a_0_at_its_start() -> None:
+    made = encoder()
+    made.encode([seen(gpu(), 1, {"ofu": 0.4})])
+    seen_later = seen(gpu(), 3, {"xid:79": 2.0}, {"xid:79": START_S + 10})
+    (_, _, zero), (_, _, two) = [p for p in points(made.encode([seen_later])) if "errors" in p[1]]
+    assert (zero.as_double, two.as_double) == (0.0, 2.0)
+    assert zero.time_unix_nano == zero.start_time_unix_nano == two.start_time_unix_nano
+    assert zero.start_time_unix_nano == int(START_S + 10) * NS
+    assert attributes(zero.attributes) == attributes(two.attributes)
+
+
+def test_the_0_of_a_counter_goes_out_once_and_not_for_what_is_older_than_its_gpu() -> None:
+    made = encoder()
+    assert sent(made, 1, {"xid:79": 2.0}, start=0) == [2.0]
+    assert sent(made, 2, {"xid:79": 2.0, "xid:31": 1.0}, start=1) == [2.0, 0.0, 1.0]
+    made.encode([seen(gpu(), 3, {"ofu": 0.4})])
+    assert sent(made, 4, {"xid:79": 2.0, "xid:31": 1.0}, start=1) == [2.0, 1.0]
+
+
 def test_an_updown_metric_is_a_sum_that_may_fall() -> None:
     registry = load_registry()
     key = next(k for k, m in registry.metrics.items() if m.kind == "updown" and m.entity == "gpu")

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from otel_ofu.catalog.registry import load_registry
+from otel_ofu.export.metrics import EncoderOptions, MetricEncoder
+from otel_ofu.export.request import unpack
 from otel_ofu.mfu import built_in_names
 from otel_ofu.model import Attribute, Entity, Observation, Window
 from otel_ofu.model.clock import SystemClock, VirtualClock
@@ -180,3 +182,21 @@ def test_a_request_that_breaks_the_decoder_is_answered(caplog: pytest.LogCapture
     assert refusal is not None
     assert (refusal.status, refusal.code, refusal.retry_s) == (500, Code.INTERNAL, 0)
     assert caplog.records
+
+
+def test_a_gateway_counts_the_first_event_of_a_counter() -> None:
+    """The agent sends a 0 at the time until which there was none."""
+    made = MetricEncoder(load_registry(), {}, EncoderOptions(T0))
+    entity = Entity("gpu", "GPU-1", {"hw.id": "GPU-1", "host.name": "n1"})
+    rounds = [
+        Observation(entity, Window(T0, T0 + 10), {"ofu": 0.4}),
+        Observation(
+            entity, Window(T0 + 10, T0 + 20), {"xid:79": 1.0}, starts_s={"xid:79": T0 + 10}
+        ),
+    ]
+    gateway = Gateway()
+    for each in rounds:
+        for sent in made.encode([each]):
+            gateway.take(unpack(sent).SerializeToString())
+        gateway.flush()
+    assert np.nansum(rows(gateway.store, "xid:79")) == 1

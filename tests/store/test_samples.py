@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.model import Entity, Observation, Window
+from otel_ofu.model import Entity, EntityKind, Observation, Window
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.store import Retention, Store
 from tests.properties import examples
@@ -114,6 +114,13 @@ def test_columns_are_written_as_arrays() -> None:
     assert math.isnan(bench.rows("ofu", 10, 20, column=1)[0])
 
 
+HOURS: dict[tuple[EntityKind, str], float] = {
+    ("gpu", "ofu"): 7200.0,
+    ("gpu", "xid:79"): 7200.0,
+    ("gpu", "energy"): 7200.0,
+}
+
+
 class TestCounters:
     def test_are_kept_as_what_was_added(self) -> None:
         bench = Bench()
@@ -146,6 +153,26 @@ class TestCounters:
         bench.write(seen(gpu(), 20, {"xid:48": 1.0}, starts_s={"xid:48": -500}))
         assert bench.rows("xid:79", 10, 20) == [1]
         assert math.isnan(bench.rows("xid:48", 10, 20)[0])
+
+    def test_that_appear_with_their_first_event_were_0_while_the_gpu_was_seen(self) -> None:
+        bench = Bench()
+        for at_s in (10, 20, 40, 50):
+            bench.write(seen(gpu(), at_s, {"ofu": 0.1}))
+        bench.write(seen(gpu(), 50, {"xid:79": 2.0, "energy": 2.0}, starts_s={"xid:79": 40}))
+        np.testing.assert_equal(bench.rows("xid:79", 50, 50), [0, 0, NAN, 0, 2])
+        assert np.isnan(bench.rows("energy", 50, 50)).all()
+
+    def test_that_came_as_0_were_0_while_the_gpu_was_seen_over_hours_too(self) -> None:
+        bench = Bench(Retention(depth_s=300, minutes=HOURS))
+        for at_s in range(10, 3610, 10):
+            bench.write(seen(gpu(), at_s, {"ofu": 0.1} if at_s > 1200 else {}))
+        bench.write(seen(gpu(), 3610, {"xid:79": 0.0, "energy": 0.0}))
+        bench.write(seen(gpu(), 3620, {"xid:79": 1.0, "energy": 1.0}))
+        block = bench.store.minutes("gpu", "xid:79", START_S, START_S + 3600)
+        counts = np.concatenate(block.counts)[:, 0]
+        assert counts.tolist() == [0.0] * 20 + [6.0] * 40
+        assert np.nansum(block.array()) == 0
+        assert np.isnan(bench.store.minutes("gpu", "energy", START_S, START_S + 3540).array()).all()
 
     def test_say_nothing_over_a_gap_of_more_than_five_minutes(self) -> None:
         bench = Bench()
