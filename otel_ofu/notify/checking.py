@@ -6,18 +6,15 @@ Nothing is sent, no server is asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 
-from otel_ofu.notify.inhibition import parse_rule
 from otel_ofu.notify.matchers import parse_matcher
 from otel_ofu.notify.mistakes import Mistake, Steps, Surroundings, tried, url_mistakes
 from otel_ofu.notify.muting import parse_interval
 from otel_ofu.notify.places import alertmanager_mistakes, receiver_mistakes
-from otel_ofu.notify.reach import unreachable
 from otel_ofu.notify.settings import RouteConfig, RouteSettings
 from otel_ofu.notify.targets import message_options
-from otel_ofu.notify.tree import build_tree
 
 
 def check(settings: RouteSettings, around: Surroundings) -> list[Mistake]:
@@ -34,22 +31,7 @@ def check(settings: RouteSettings, around: Surroundings) -> list[Mistake]:
     for i, receiver in enumerate(settings.receivers):
         mistakes = receiver_mistakes(receiver, around)
         found += [(("receivers", i, *steps), why) for steps, why in mistakes]
-    return [*found, *_unreachable(settings)]
-
-
-def _unreachable(settings: RouteSettings) -> Iterator[Mistake]:
-    try:
-        root = build_tree(settings)
-    except ValueError:  # a matcher or an interval that is none is told by its place
-        return
-    for steps, why in unreachable(root):
-        yield ("routes", *_between(steps)), why
-
-
-def _between(steps: Sequence[int]) -> Steps:
-    """[0, 1] of the tree is `0, routes, 1` of the file."""
-    first, *rest = steps
-    return (first, *(part for step in rest for part in ("routes", step)))
+    return found
 
 
 def _names(settings: RouteSettings) -> Iterator[Mistake]:
@@ -70,21 +52,14 @@ def _routes(settings: RouteSettings) -> Iterator[Mistake]:
     if settings.receiver:
         yield from _receiver_name(settings, settings.receiver, ("receiver",))
     yield from _times(settings, ())
-    yield from _children(settings, settings.routes, ("routes",))
-
-
-def _children(
-    settings: RouteSettings, routes: Sequence[RouteConfig], steps: Steps
-) -> Iterator[Mistake]:
-    for i, route in enumerate(routes):
-        here = (*steps, i)
+    for i, route in enumerate(settings.routes):
+        here = ("routes", i)
         for j, text in enumerate(route.matchers):
             yield from tried(partial(parse_matcher, text), (*here, "matchers", j))
         if route.receiver:
             yield from _receiver_name(settings, route.receiver, (*here, "receiver"))
         yield from _interval_names(settings, route, here)
         yield from _times(route, here)
-        yield from _children(settings, route.routes, (*here, "routes"))
 
 
 def _receiver_name(settings: RouteSettings, name: str, steps: Steps) -> Iterator[Mistake]:
@@ -113,11 +88,6 @@ def _times(route: RouteSettings | RouteConfig, steps: Steps) -> Iterator[Mistake
 
 
 def _rest(settings: RouteSettings) -> Iterator[Mistake]:
-    for i, rule in enumerate(settings.inhibit_rules):
-        yield from tried(partial(parse_rule, rule), ("inhibit_rules", i))
-        if not rule.source_matchers or not rule.target_matchers:
-            why = "source_matchers and target_matchers are needed: it would keep everything quiet"
-            yield ("inhibit_rules", i), why
     for i, interval in enumerate(settings.time_intervals):
         yield from tried(partial(parse_interval, interval), ("time_intervals", i))
     key = "template_file" if settings.template_file else "time_zone"

@@ -9,26 +9,23 @@ from collections.abc import Iterator, Mapping
 
 from otel_ofu.notify import words
 from otel_ofu.notify.alert import label_name
-from otel_ofu.notify.inhibition import parse_rule
-from otel_ofu.notify.matchers import all_match
+from otel_ofu.notify.routes import Route, build_routes, label_set
 from otel_ofu.notify.secrets import place_of_url
 from otel_ofu.notify.settings import RouteSettings
 from otel_ofu.notify.targets import queue_limits
-from otel_ofu.notify.tree import Route, build_tree, shown
 
 
 def explain(settings: RouteSettings, labels: Mapping[str, str], now_s: float) -> Iterator[str]:
     """ValueError for settings that are no use."""
     own = {label_name(name): value for name, value in labels.items() if value}
-    yield f"labels     {shown(own)}"
+    yield f"labels     {label_set(own)}"
     for server in settings.alertmanager.servers:
         yield f"always     Alertmanager {place_of_url(server)}, which has routes of its own"
-    routes = [route for route in build_tree(settings).matching(own) if route.receiver]
+    routes = [route for route in build_routes(settings).matching(own) if route.receiver]
     for route in routes:
         yield from _route(settings, route, own, now_s)
     if not routes and not settings.alertmanager.servers:
         yield "nowhere    no receiver takes it"
-    yield from _inhibitions(settings, own)
 
 
 def parse_labels(text: str) -> dict[str, str]:
@@ -50,20 +47,10 @@ def _route(
     timing = route.timing
     yield f"route      {route.path}"
     yield f"  receiver {route.receiver} ({kinds})"
-    yield f"  group    {shown(route.group_labels(labels))}"
+    yield f"  group    {label_set(route.group_labels(labels))}"
     yield (
         f"  told     after {words.lasting(timing.wait_s)}, news every"
         f" {words.lasting(timing.interval_s)}, again every {words.lasting(timing.repeat_s)}"
     )
     if muted := route.muted_by(now_s):
         yield f"  muted    now, by {muted}"
-
-
-def _inhibitions(settings: RouteSettings, labels: Mapping[str, str]) -> Iterator[str]:
-    for config in settings.inhibit_rules:
-        rule = parse_rule(config)
-        if all_match(rule.target, labels):
-            source = ", ".join(str(m) for m in rule.source)
-            same = f" with the same {', '.join(rule.equal)}" if rule.equal else ""
-            worse = ", but not what is worse" if rule.spare_worse else ""
-            yield f"kept quiet while {{{source}}} fires{same}{worse}"

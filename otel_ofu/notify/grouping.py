@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from otel_ofu.notify.alert import Alert
-from otel_ofu.notify.tree import Route
+from otel_ofu.notify.routes import SUMMARY, Route
 
 Quiet = Callable[[Alert], bool]
 """Whether another alert keeps this one quiet."""
@@ -86,6 +86,7 @@ class Groups:
         self._most = most
         self._groups: dict[str, Group] = {}
         self._by_route: dict[str, set[str]] = {}
+        self._continued: dict[str, str] = {}
 
     def __iter__(self) -> Iterator[Group]:
         return iter(self._groups.values())
@@ -96,21 +97,30 @@ class Groups:
     def find(self, key: str) -> Group | None:
         return self._groups.get(key)
 
+    def holds(self, alert: Alert, route: Route) -> bool:
+        """Whether the alert is in a group of this route."""
+        keys = (route.group_key(alert.labels), route.summary_key)
+        return any(self._key(key) in alert.groups for key in keys)
+
     def put(self, alert: Alert, route: Route, now_s: float) -> Group:
         """Puts a new alert where it belongs: in its group, or in the summary of its route."""
-        key, labels = route.group_key(alert.labels), route.group_labels(alert.labels)
-        if key not in self._groups and len(self._by_route.get(route_key(route), ())) >= self._most:
-            key, labels = summary_key(route), {}
+        key, labels = self._key(route.group_key(alert.labels)), route.group_labels(alert.labels)
+        if key not in self._groups and len(self._by_route.get(route.key, ())) >= self._most:
+            key, labels = self._key(route.summary_key), {}
         return self.join(alert, Group(key, route, labels, now_s + route.timing.wait_s))
 
     def join(self, alert: Alert, wanted: Group) -> Group:
         """Puts an alert into the group of this key, which is `wanted` if there is none yet."""
         group = self._groups.setdefault(wanted.key, wanted)
-        self._by_route.setdefault(route_key(group.route), set()).add(group.key)
+        self._by_route.setdefault(group.route.key, set()).add(group.key)
         group.alerts[alert.id] = alert
         if group.key not in alert.groups:
             alert.groups.append(group.key)
         return group
+
+    def carry_on(self, key: str, old_key: str) -> None:
+        """A group that was opened under other routes keeps its key: receivers know it by that."""
+        self._continued[key] = old_key
 
     def due(self, now_s: float) -> list[Group]:
         """The groups whose time has come. A clock that was set back keeps none of them waiting."""
@@ -118,7 +128,11 @@ class Groups:
 
     def drop(self, group: Group) -> None:
         del self._groups[group.key]
-        self._by_route[route_key(group.route)].discard(group.key)
+        self._by_route[group.route.key].discard(group.key)
+        self._continued = {key: old for key, old in self._continued.items() if old != group.key}
+
+    def _key(self, key: str) -> str:
+        return self._continued.get(key, key)
 
 
 def _longest_s(group: Group) -> float:
@@ -126,13 +140,5 @@ def _longest_s(group: Group) -> float:
     return max(timing.wait_s, timing.interval_s)
 
 
-def route_key(route: Route) -> str:
-    return f"{route.path}|{route.receiver}"
-
-
-def summary_key(route: Route) -> str:
-    return f"{route_key(route)}:summary"
-
-
 def is_summary(group: Group) -> bool:
-    return group.key == summary_key(group.route)
+    return group.key.endswith(SUMMARY)

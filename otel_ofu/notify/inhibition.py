@@ -1,6 +1,6 @@
-"""Inhibition: a firing alert that explains another keeps it quiet.
+"""Inhibition: a firing alert of a job or a node inhibits those of its GPUs, unless they are worse.
 
-Enters: rules and the alerts that fire. Leaves: for an alert, the one that keeps it quiet, if any.
+Enters: the alerts that fire. Leaves: for an alert, the one that inhibits it, if any.
 """
 
 from __future__ import annotations
@@ -8,38 +8,36 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from otel_ofu.notify.alert import SEVERITIES, Alert, label_name
+from otel_ofu.notify.alert import SEVERITIES, Alert
 from otel_ofu.notify.matchers import Labels, Matcher, all_match, parse_matcher
-from otel_ofu.notify.settings import InhibitRule
 
 Key = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A parsed rule."""
+    """A firing source inhibits the targets with the same `equal` labels that are not worse."""
 
     source: Sequence[Matcher]
     target: Sequence[Matcher]
     equal: Sequence[str]
-    spare_worse: bool
 
     def key(self, labels: Labels) -> Key:
         """A label that is absent counts as empty, as Alertmanager has it."""
         return tuple(labels.get(name, "") for name in self.equal)
 
     def spares(self, source: Labels, target: Labels) -> bool:
-        return self.spare_worse and severity_rank(target) > severity_rank(source)
+        return severity_rank(target) > severity_rank(source)
 
 
-def parse_rule(config: InhibitRule) -> Rule:
-    """ValueError for a matcher that is none."""
-    return Rule(
-        [parse_matcher(text) for text in config.source_matchers],
-        [parse_matcher(text) for text in config.target_matchers],
-        [label_name(name) for name in config.equal],
-        config.spare_worse,
-    )
+RULES = (
+    Rule(
+        [parse_matcher('ofu_entity="job"')],
+        [parse_matcher('ofu_entity=~"node|gpu"')],
+        ["ofu_job_id"],
+    ),
+    Rule([parse_matcher('ofu_entity="node"')], [parse_matcher('ofu_entity="gpu"')], ["host_name"]),
+)
 
 
 def severity_rank(labels: Labels) -> int:
@@ -50,7 +48,7 @@ def severity_rank(labels: Labels) -> int:
 class Inhibition:
     """The sources among the firing alerts, looked up by their `equal` labels."""
 
-    def __init__(self, rules: Sequence[Rule], firing: Iterable[Alert]) -> None:
+    def __init__(self, firing: Iterable[Alert], rules: Sequence[Rule] = RULES) -> None:
         self._rules = [(rule, dict[Key, list[Alert]]()) for rule in rules]
         for alert in firing:
             for rule, sources in self._rules:
@@ -73,7 +71,7 @@ class Inhibition:
         return None
 
 
-# Of one key a few sources say as much as ten thousand: the worst is what `spare_worse` asks for.
+# Of one key a few sources say as much as ten thousand: the worst is what decides.
 _MOST_SOURCES = 16
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,15 +23,14 @@ from otel_ofu.notify.grouping import (
     Groups,
     Told,
     forget_ended,
-    summary_key,
     telling_of,
     was_told,
 )
-from otel_ofu.notify.inhibition import Inhibition, parse_rule
+from otel_ofu.notify.inhibition import Inhibition
 from otel_ofu.notify.memory import Changes, Kept, RouteMemory
+from otel_ofu.notify.routes import Route, build_routes
 from otel_ofu.notify.settings import RouteSettings
 from otel_ofu.notify.targets import message_options, servers_of, targets_of
-from otel_ofu.notify.tree import Route, build_tree
 from otel_ofu.outbox.queues import Outbox
 
 _log = logging.getLogger(__name__)
@@ -77,8 +76,7 @@ class Router:
         self._feed = AlertmanagerFeed(
             servers, config.resend_delay, config.labels, message_options(settings)
         )
-        self._tree = build_tree(settings)
-        self._rules = [parse_rule(rule) for rule in settings.inhibit_rules]
+        self._routes = build_routes(settings)
         self._announcer = Announcer(targets, outbox.queues)
         self._groups = Groups(settings.max_groups)
         self._unsaved = _Unsaved()
@@ -104,7 +102,7 @@ class Router:
         with self._lock:
             due = self._groups.due(now_s)
             if due:
-                inhibition = Inhibition(self._rules, self._book.firing)
+                inhibition = Inhibition(self._book.firing)
                 for group in due:
                     self._look_at(group, inhibition, now_s)
             self._feed.tick(self._book.alerts.values(), now_s)
@@ -132,8 +130,8 @@ class Router:
         self._save()
 
     def _place(self, alert: Alert, now_s: float) -> None:
-        for route in self._tree.matching(alert.labels):
-            if route.receiver and not _is_in(alert, route):
+        for route in self._routes.matching(alert.labels):
+            if route.receiver and not self._groups.holds(alert, route):
                 self._unsaved.groups.add(self._groups.put(alert, route, now_s).key)
         for key in alert.groups:  # one that came back stands in its groups as it was
             group = self._groups.find(key)
@@ -167,38 +165,56 @@ class Router:
     def _restored(self, now_s: float) -> Book:
         alerts, kept = self._memory.load()
         for alert in alerts:
-            before, alert.groups = alert.groups, []
-            for route in self._tree.matching(alert.labels):
-                if route.receiver:
-                    self._rejoin(alert, route, _Before(before, kept, now_s))
+            routes = [r for r in self._routes.matching(alert.labels) if r.receiver]
+            before = _Before(alert, routes, {k: kept[k] for k in alert.groups if k in kept})
+            alert.groups = []
+            for route in routes:
+                self._rejoin(route, before, now_s)
         self._unsaved.groups.update(kept)
         return Book(alerts)
 
-    def _rejoin(self, alert: Alert, route: Route, before: _Before) -> None:
+    def _rejoin(self, route: Route, before: _Before, now_s: float) -> None:
         """Into the group it was in, even one that is due; into a new one if the routes are new."""
-        key = before.key(alert, route)
-        if key is None:
+        alert = before.alert
+        found = before.group(route)
+        if found is None:
             if alert.firing:
-                self._groups.put(alert, route, before.now_s)
+                self._groups.put(alert, route, now_s)
             return
-        kept = before.kept[key]
+        key, old_key = found
+        if key != old_key:
+            self._groups.carry_on(key, old_key)
+        kept = before.kept[old_key]
         told_s = float("-inf") if kept.told_s is None else kept.told_s
         told = Told(frozenset(kept.firing), told_s)
-        self._groups.join(alert, Group(key, route, kept.labels, kept.due_s, told))
+        self._groups.join(alert, Group(old_key, route, kept.labels, kept.due_s, told))
 
 
 @dataclass(frozen=True, slots=True)
 class _Before:
-    """The groups of an alert before the restart."""
+    """The groups that an alert was in before the restart, and its routes of now."""
 
-    keys: Iterable[str]
+    alert: Alert
+    routes: Sequence[Route]
     kept: Mapping[str, Kept]
-    now_s: float
 
-    def key(self, alert: Alert, route: Route) -> str | None:
-        possible = (route.group_key(alert.labels), summary_key(route))
-        return next((k for k in possible if k in self.keys and k in self.kept), None)
+    def group(self, route: Route) -> tuple[str, str] | None:
+        """The key of the route's group of now and that of before; None if it was in none.
 
+        The same receiver and labels are the same group, though the matchers are others now: to
+        the receiver they are.
+        """
+        own = self._keys(route)
+        taken = {key for other in self.routes for key in self._keys(other)}
+        others = [key for key in self.kept if key not in taken]
+        for key in own:
+            if key in self.kept:
+                return key, key
+        for key in own:
+            ending = key.removeprefix(route.path)
+            if old_key := next((other for other in others if other.endswith(ending)), ""):
+                return key, old_key
+        return None
 
-def _is_in(alert: Alert, route: Route) -> bool:
-    return route.group_key(alert.labels) in alert.groups or summary_key(route) in alert.groups
+    def _keys(self, route: Route) -> tuple[str, str]:
+        return route.group_key(self.alert.labels), route.summary_key

@@ -1,14 +1,15 @@
 """What a user may write about who is told: the block `route:`, in Alertmanager's words.
 
 Enters: plain YAML data. Leaves: `RouteSettings`. The block is Alertmanager's root route, with the
-receivers, inhibition rules and time intervals beside it. Secrets come from files or environment
+receivers and time intervals beside it. Secrets come from files or environment
 variables alone; there is no key to write one down.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
@@ -36,7 +37,10 @@ def hook(type_: type[Any], value: Any) -> Any:  # noqa: ANN401 - msgspec's signa
 
 
 class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A block of the file: unknown keys are mistakes."""
+    """A block of the file: unknown keys are mistakes.
+
+    `REMOVED` of a block has the keys that it once had, and what to do instead.
+    """
 
 
 class BasicAuth(_Section, frozen=True, kw_only=True):
@@ -124,8 +128,12 @@ class ReceiverConfig(_Section, frozen=True, kw_only=True):
 
 
 class RouteConfig(_Section, frozen=True, kw_only=True):
-    """A child route; what is None or empty is the parent's."""
+    """One route; what is None or empty is that of the block `route`."""
 
+    REMOVED: ClassVar[Mapping[str, str]] = {
+        "routes": "routes have one level: write each of them under route.routes with all of its"
+        " matchers, the narrower ones first, and continue: true where several apply"
+    }
     receiver: str = ""
     matchers: list[str] = []
     continue_: bool = msgspec.field(name="continue", default=False)
@@ -135,20 +143,6 @@ class RouteConfig(_Section, frozen=True, kw_only=True):
     repeat_interval: Duration | None = None
     mute_time_intervals: list[str] = []
     active_time_intervals: list[str] = []
-    routes: list[RouteConfig] = []
-
-
-class InhibitRule(_Section, frozen=True, kw_only=True):
-    """A firing source keeps a target quiet whose `equal` labels are the same.
-
-    As in Alertmanager, a label that neither has counts as the same. `spare_worse`: a target of a
-    higher severity than the source is told nevertheless.
-    """
-
-    source_matchers: list[str] = []
-    target_matchers: list[str] = []
-    equal: list[str] = []
-    spare_worse: bool = False
 
 
 class TimeRange(_Section, frozen=True, kw_only=True):
@@ -170,23 +164,6 @@ class TimeIntervalConfig(_Section, frozen=True, kw_only=True):
     time_intervals: list[TimeSpanConfig]
 
 
-# What a job suffers its GPUs suffer too: one message. A worse finding below is told all the same.
-JOB_OVER_NODE_OVER_GPU = (
-    InhibitRule(
-        source_matchers=['ofu_entity="job"'],
-        target_matchers=['ofu_entity=~"node|gpu"'],
-        equal=["ofu_job_id"],
-        spare_worse=True,
-    ),
-    InhibitRule(
-        source_matchers=['ofu_entity="node"'],
-        target_matchers=['ofu_entity="gpu"'],
-        equal=["host_name"],
-        spare_worse=True,
-    ),
-)
-
-
 class RouteSettings(_Section, frozen=True, kw_only=True):
     """Everything at its default: nobody is told.
 
@@ -194,6 +171,11 @@ class RouteSettings(_Section, frozen=True, kw_only=True):
     `max_alerts`: so many are written out in one message, the worst first. `max_age`: a notification
     that nobody took is given up then. `time_zone`: of the times in messages.
     """
+
+    REMOVED: ClassVar[Mapping[str, str]] = {
+        "inhibit_rules": "a node is notified for its GPUs and jobs and a job for its GPUs, without"
+        " rules; remove the block, or move rules of your own to an Alertmanager"
+    }
 
     alertmanager: AlertmanagerConfig = AlertmanagerConfig()
     receivers: list[ReceiverConfig] = []
@@ -203,9 +185,6 @@ class RouteSettings(_Section, frozen=True, kw_only=True):
     group_interval: Duration = Duration(300)
     repeat_interval: Duration = Duration(14400)
     routes: list[RouteConfig] = []
-    inhibit_rules: list[InhibitRule] = msgspec.field(
-        default_factory=lambda: [*JOB_OVER_NODE_OVER_GPU]
-    )
     time_intervals: list[TimeIntervalConfig] = []
     max_groups: int = 50
     max_alerts: int = 20

@@ -107,6 +107,14 @@ def _keys(tree: object, path: str = "") -> set[str]:
             "c.yaml:1:34: ",
         ),
         (
+            "route: {routes: [{matchers: [a=b], routes: [{matchers: [c=d]}]}]}",
+            "c.yaml:1:44: the key 'routes' is no longer supported; routes have one level: ",
+        ),
+        (
+            "route: {inhibit_rules: []}",
+            "c.yaml:1:24: the key 'inhibit_rules' is no longer supported; a node is notified for ",
+        ),
+        (
             "exporters: {otlp_grpc: {tls: {cert_file: /dev/null}}}",
             "c.yaml:1:30: cert_file and key_file belong together",
         ),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from otel_ofu.model.clock import VirtualClock
+from otel_ofu.notify.matchers import parse_matcher
 from otel_ofu.notify.router import FILE
 from tests.notify.said import NOW_S, rig, said
 
@@ -92,6 +95,77 @@ def test_routes_that_changed_meanwhile_are_followed(tmp_path: Path) -> None:
     with rig(block, tmp_path, clock) as r:
         r.run(31)
         assert r.names("route/new/stdout-0") == [("firing", ["f:1"])]
+
+
+TEAM: dict[str, Any] = {
+    "severity": "critical",
+    "labels": {"team": "nlp"},
+    "attributes": {"ofu.job.id": "7"},
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "matchers"),
+    [
+        ('{}/{severity="critical"}', ["severity=critical"]),
+        ('{}/{team="nlp"}/{severity="critical"}', ["team=nlp", "severity=critical"]),
+    ],
+    ids=["a route", "a route in a route"],
+)
+def test_a_group_of_an_earlier_revision_is_carried_on(
+    path: str, matchers: list[str], tmp_path: Path
+) -> None:
+    """Groups are named by the matchers of their route, which had several levels once."""
+    key = f'{path}|ops:{{ofu_job_id="7"}}'
+    _kept_by_an_earlier_revision(tmp_path, key)
+    clock, block = VirtualClock(NOW_S), {"routes": [{"matchers": matchers}]}
+    with rig(block, tmp_path, clock) as r:
+        r.run(900)
+        assert r.told() == []
+        r.handle(said("2", **TEAM))
+        r.run(301)
+        (news,) = r.told()
+        assert (news["groupKey"], len(news["alerts"])) == (key, 2)
+    with rig(block, tmp_path, clock) as r:
+        r.handle(said("1", "resolved", **TEAM), said("2", "resolved", **TEAM))
+        r.run(301)
+        (end,) = r.told()
+        assert (end["groupKey"], end["status"]) == (key, "resolved")
+        r.handle(said("1", **TEAM))
+        r.run(31)
+        (anew,) = r.told()
+        assert anew["groupKey"] == f'{{}}/{{{_shown(matchers)}}}|ops:{{ofu_job_id="7"}}'
+
+
+def _shown(matchers: list[str]) -> str:
+    return ", ".join(str(parse_matcher(text)) for text in matchers)
+
+
+def _kept_by_an_earlier_revision(folder: Path, key: str) -> None:
+    """route.sqlite (user_version 1) with one alert, GPU 1 of job 7, whose group was notified."""
+    id_ = "LowOfu/gpu/1-54504846"
+    diagnosis = {
+        "kind": "opened", "rule": "LowOfu", "fingerprint": "LowOfu/gpu/1", "severity": "critical",
+        "entity": {"kind": "gpu", "id": "1", "attributes": {"hw.id": "1", "ofu.job.id": "7"}},
+        "at_s": NOW_S - 400, "since_s": NOW_S - 600, "summary": "LowOfu on 1", "reason": "",
+        "value": None, "threshold": None, "labels": {"team": "nlp"}, "annotations": {},
+        "causes": [], "facts": {}, "link": "", "shadow": False, "count": 1,
+    }  # fmt: skip
+    labels = {"hw_id": "1", "ofu_job_id": "7", "ofu_entity": "gpu", "team": "nlp"}
+    labels |= {"alertname": "LowOfu", "severity": "critical"}
+    alert = {"id": id_, "diagnosis": diagnosis, "labels": labels, "starts_s": NOW_S - 600}
+    group = {"labels": {"ofu_job_id": "7"}, "due_s": NOW_S - 70, "firing": [id_]}
+    with closing(sqlite3.connect(folder / FILE)) as db:
+        db.executescript(
+            "CREATE TABLE alert (id TEXT PRIMARY KEY, raw BLOB NOT NULL) WITHOUT ROWID;"
+            "CREATE TABLE alert_group (key TEXT PRIMARY KEY, raw BLOB NOT NULL) WITHOUT ROWID;"
+            "PRAGMA user_version=1;"
+        )
+        kept = json.dumps({**alert, "ends_s": None, "groups": [key]}).encode()
+        db.execute("INSERT INTO alert VALUES (?, ?)", (id_, kept))
+        told = json.dumps({**group, "told_s": NOW_S - 370}).encode()
+        db.execute("INSERT INTO alert_group VALUES (?, ?)", (key, told))
+        db.commit()
 
 
 @pytest.mark.parametrize(

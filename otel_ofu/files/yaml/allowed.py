@@ -37,6 +37,13 @@ def keys(type_: type[Any], steps: Steps, wrong: str) -> str:
     return f"; allowed: {', '.join(names[:MAX_LISTED])}" if names else ""
 
 
+def instead_of(type_: type[Any], steps: Steps, wrong: str) -> str:
+    """What to write in place of a key that the block at `steps` had once: see its `REMOVED`."""
+    found = _at(inspect.type_info(type_), steps)
+    removed = [getattr(t.cls, "REMOVED", {}) for t in found if isinstance(t, inspect.StructType)]
+    return next((keys_[wrong] for keys_ in removed if wrong in keys_), "")
+
+
 def _at(info: inspect.Type, steps: Steps) -> list[inspect.Type]:
     types = _flat(info)
     for step in steps:

@@ -215,6 +215,8 @@ def _worded(type_: type[Any], steps: Steps, message: str) -> str:
     """The message of msgspec in the words of somebody who writes YAML, with what is allowed."""
     name = str(steps[-1]) if steps else ""
     if _FIELD.search(message):
+        if instead := allowed.instead_of(type_, steps[:-1], name):
+            return f"the key {name!r} is no longer supported; {instead}"
         return f"unknown key {name!r}{allowed.keys(type_, steps[:-1], name)}"
     if message.startswith("unknown key"):
         return message + allowed.key_choices(type_, steps[:-1])
