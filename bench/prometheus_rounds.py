@@ -30,10 +30,11 @@ from bench.store_rounds import (
     SAMPLES,
     STEP_S,
 )
-from otel_ofu.catalog.prometheus_names import label_name, metric_name
+from otel_ofu.catalog.prometheus_names import metric_name
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.model import Entity, Window
 from otel_ofu.model.clock import VirtualClock
+from otel_ofu.model.labels import label_name
 from otel_ofu.rules.language.language import parse_condition
 from otel_ofu.rules.language.syntax import Function, Over, walk
 from otel_ofu.rules.needs import retention_for

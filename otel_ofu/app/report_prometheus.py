@@ -14,9 +14,10 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from otel_ofu.catalog.prometheus_names import label_name, label_value, metric_name
+from otel_ofu.catalog.prometheus_names import label_value, metric_name
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.model.errors import OtelOfuError
+from otel_ofu.model.labels import label_name
 from otel_ofu.report import Gather, Said, Seen
 from otel_ofu.rules.promql.server import Queries
 

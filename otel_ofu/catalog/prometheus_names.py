@@ -10,6 +10,7 @@ import re
 from typing import NamedTuple
 
 from otel_ofu.catalog.registry import Kind
+from otel_ofu.model.labels import label_text
 
 _UNITS = {
     "": "",
@@ -51,16 +52,9 @@ def metric_name(name: str, unit: str, kind: Kind) -> Name:
     return Name(f"_{joined}" if joined[:1].isdigit() else joined, "_".join(added))
 
 
-def label_name(attribute: str) -> str:
-    """`hw.id`: `hw_id`."""
-    name = re.sub(r"[^a-zA-Z0-9_]", "_", attribute)
-    return f"key_{name}" if name[:1].isdigit() else name
-
-
 def label_value(value: object) -> str:
-    """Escaped, without the quotes; booleans as `true` and `false`."""
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+    """Escaped, without the quotes."""
+    return label_text(value).replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
 def help_text(text: str) -> str:

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from otel_ofu.catalog.prometheus_names import (
     Name,
     help_text,
-    label_name,
     label_value,
     metric_name,
 )
 from otel_ofu.catalog.registry import Metric, Registry
 from otel_ofu.export.resource import hw_id
 from otel_ofu.model import Attribute, Entity, GapReason, Observation
+from otel_ofu.model.labels import label_name
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 DEFAULT_LABELS = ("ofu.gpu.sku", "ofu.job.id", "host.name")

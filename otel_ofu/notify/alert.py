@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from otel_ofu.model import Diagnosis
+from otel_ofu.model.labels import entity_labels, is_label_name, label_name
 
 SEVERITIES = ("info", "warning", "error", "critical")
 ENTITIES = ("gpu", "job", "node")
@@ -79,26 +80,19 @@ def opened(diagnosis: Diagnosis) -> Alert:
 def labels_of(diagnosis: Diagnosis) -> dict[str, str]:
     """Attributes of the entity, the rule's labels over them, and what the agent itself knows.
 
-    Dots become underscores (Alertmanager before 0.27 refuses them); empty values are left out.
+    Attributes are named as on a Prometheus series; empty values are left out.
     """
-    entity = diagnosis.entity
-    found: dict[str, str] = {}
-    if entity is not None:
-        found = {label_name(k): _text(v) for k, v in entity.attributes.items()}
-        found.setdefault(_ID_LABEL[entity.kind], entity.id)
-        found["ofu_entity"] = entity.kind
-    found |= {label_name(k): _text(v) for k, v in diagnosis.labels.items()}
-    found |= {"alertname": _text(diagnosis.rule), "severity": diagnosis.severity}
-    return {name: value for name, value in found.items() if value}
+    found = entity_labels(diagnosis.entity)
+    if diagnosis.entity is not None:
+        found["ofu_entity"] = diagnosis.entity.kind
+    found |= {written_label(name): text for name, text in diagnosis.labels.items()}
+    found |= {"alertname": diagnosis.rule, "severity": diagnosis.severity}
+    return {name: text.strip() for name, text in found.items() if text.strip()}
 
 
-def label_name(name: str) -> str:
-    """`ofu.job.id` -> `ofu_job_id`; what no label may hold becomes an underscore."""
-    plain = name.replace(".", "_")
-    if plain.isascii() and plain.isidentifier():
-        return plain
-    clean = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
-    return f"_{clean}" if clean[:1].isdigit() or not clean else clean
+def written_label(name: str) -> str:
+    """A label as people write it: by its own name, or by that of the attribute (`ofu.job.id`)."""
+    return name if is_label_name(name) else label_name(name)
 
 
 def iso(time_s: float) -> str:
@@ -119,10 +113,3 @@ def encode(alert: Alert) -> bytes:
 def decode(raw: bytes) -> Alert:
     """msgspec.ValidationError or DecodeError for what is none."""
     return msgspec.json.decode(raw, type=Alert)
-
-
-_ID_LABEL = {"gpu": "hw_id", "job": "ofu_job_id", "node": "host_name"}
-
-
-def _text(value: object) -> str:
-    return str(value).strip()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from otel_ofu.notify import words
-from otel_ofu.notify.alert import label_name
+from otel_ofu.notify.alert import written_label
 from otel_ofu.notify.routes import Route, build_routes, label_set
 from otel_ofu.notify.secrets import place_of_url
 from otel_ofu.notify.settings import RouteSettings
@@ -17,7 +17,7 @@ from otel_ofu.notify.targets import queue_limits
 
 def explain(settings: RouteSettings, labels: Mapping[str, str], now_s: float) -> Iterator[str]:
     """ValueError for settings that are no use."""
-    own = {label_name(name): value for name, value in labels.items() if value}
+    own = {written_label(name): value for name, value in labels.items() if value}
     yield f"labels     {label_set(own)}"
     for server in settings.alertmanager.servers:
         yield f"always     Alertmanager {place_of_url(server)}, which has routes of its own"
@@ -35,7 +35,7 @@ def parse_labels(text: str) -> dict[str, str]:
         name, equals, value = part.partition("=")
         if not equals or not name.strip():
             raise ValueError(f"{part!r} is no label; allowed: name=value,name=value")
-        found[label_name(name.strip())] = value.strip().strip('"')
+        found[written_label(name.strip())] = value.strip().strip('"')
     return found
 
 

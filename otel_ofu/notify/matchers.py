@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, cast
 
+from otel_ofu.notify.alert import written_label
+
 Labels = Mapping[str, str]
 Operator = Literal["=", "!=", "=~", "!~"]
 
@@ -52,7 +54,7 @@ def parse_matcher(text: str) -> Matcher:
     if found is None:
         raise ValueError(f"{text!r} is no matcher; {_ALLOWED}")
     name, operator, value = found.groups()
-    matcher = Matcher(name.replace(".", "_"), cast("Operator", operator), _unquoted(value, text))
+    matcher = Matcher(written_label(name), cast("Operator", operator), _unquoted(value, text))
     if operator in ("=~", "!~"):
         try:
             re.compile(matcher.value)

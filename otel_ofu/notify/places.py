@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+from otel_ofu.model.labels import is_label_name
 from otel_ofu.notify import apprise, certificates, webhook
-from otel_ofu.notify.alert import iso, label_name
+from otel_ofu.notify.alert import iso
 from otel_ofu.notify.alertmanager import url_of
 from otel_ofu.notify.http import Tls
 from otel_ofu.notify.mistakes import (
@@ -40,7 +41,7 @@ def alertmanager_mistakes(config: AlertmanagerConfig, around: Surroundings) -> I
         if queues[i] in queues[:i]:
             yield ("servers", i), "the same server is there twice"
     for name in config.labels:
-        if label_name(name) != name:
+        if not is_label_name(name):
             why = f"{name!r} is no label name; allowed: letters, digits and _"
             yield ("labels", name), why
     if config.resend_delay <= 0:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from otel_ofu.notify.alert import label_name
+from otel_ofu.notify.alert import written_label
 from otel_ofu.notify.matchers import Labels, Matcher, all_match, parse_matcher
 from otel_ofu.notify.muting import TimeInterval, parse_interval
 from otel_ofu.notify.settings import RouteConfig, RouteSettings
@@ -110,7 +110,7 @@ def label_set(labels: Labels) -> str:
 
 def group_names(names: Sequence[str]) -> Sequence[str] | None:
     """None for `...`: all labels."""
-    return None if "..." in names else tuple(sorted({label_name(name) for name in names}))
+    return None if "..." in names else tuple(sorted({written_label(name) for name in names}))
 
 
 def _route(default: Route, config: RouteConfig, intervals: Mapping[str, TimeInterval]) -> Route:

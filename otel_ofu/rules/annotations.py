@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
+from otel_ofu.model.labels import label_name
 from otel_ofu.rules.language.names import nearest
 from otel_ofu.rules.language.printing import duration_text
 
@@ -18,6 +19,16 @@ UNKNOWN = "unknown"
 VARIABLES = ("value", "threshold", "coverage", "rule", "entity")
 
 Value = float | str | None
+
+_FAMILIES = tuple(
+    label_name(f"k8s.{of}.{kind}.")
+    for of in ("pod", "namespace", "node")
+    for kind in ("label", "annotation")
+)
+"""Labels whose end the users of a cluster choose, as in `k8s.pod.label.app-x`.
+
+Source: OpenTelemetry semantic conventions 1.44, docs/resource/k8s (template attributes).
+"""
 
 _PLACE = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 _NAME = re.compile(r"\$(labels\.)?([A-Za-z_][A-Za-z0-9_]*)")
@@ -103,7 +114,7 @@ def _check_name(text: str, at: int, labels: Collection[str]) -> None:
     name = _NAME.fullmatch(text)
     if not name:
         raise TemplateMistake(at, "expected $value, $labels.name or the like between {{ and }}")
-    if name[1] and name[2] not in labels:
+    if name[1] and name[2] not in labels and not name[2].startswith(_FAMILIES):
         hint = nearest(name[2], labels)
         raise TemplateMistake(at, f"$labels.{name[2]} refers to nothing{hint}")
     if not name[1] and name[2] not in VARIABLES:

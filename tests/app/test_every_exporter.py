@@ -23,7 +23,7 @@ from otel_ofu.app.deriving import deriver
 from otel_ofu.app.pipeline import Pipeline
 from otel_ofu.app.replay import Replay, demo_instants
 from otel_ofu.app.telemetry import Ground, Telemetry
-from otel_ofu.catalog.prometheus_names import label_name, label_value, metric_name
+from otel_ofu.catalog.prometheus_names import label_value, metric_name
 from otel_ofu.catalog.registry import Kind, load_registry
 from otel_ofu.config import config_from_text
 from otel_ofu.export.console import Table
@@ -31,6 +31,7 @@ from otel_ofu.export.console.rows import COLUMNS, DASH
 from otel_ofu.export.prometheus import DEFAULT_LABELS
 from otel_ofu.model import Attribute
 from otel_ofu.model.clock import VirtualClock
+from otel_ofu.model.labels import label_name
 from otel_ofu.sources.demo import DemoSource
 from tests.export.samples import attributes
 from tests.export.servers import HttpServer, http_server

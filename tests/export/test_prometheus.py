@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from otel_ofu.catalog.prometheus_names import label_name, metric_name
+from otel_ofu.catalog.prometheus_names import metric_name
 from otel_ofu.catalog.registry import Kind, load_registry
 from otel_ofu.export.prometheus import Page, PageOptions
 from otel_ofu.model import Entity, Gap, GapReason, Observation, Window
@@ -176,12 +176,3 @@ def test_any_text_and_any_number_come_back_as_they_were(text: str, value: float)
     ((_, labels),) = (found := series(page(seen(entity, 1, {"ofu": value}), labels=("odd",))))
     assert dict(labels).get("odd", "") == clean
     assert list(found.values()) == [value]
-
-
-def test_label_names_are_valid() -> None:
-    assert [label_name(n) for n in ("hw.id", "a-b/c", "2x", "ä")] == [
-        "hw_id",
-        "a_b_c",
-        "key_2x",
-        "_",
-    ]

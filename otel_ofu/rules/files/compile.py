@@ -13,6 +13,7 @@ from otel_ofu.catalog.registry import Registry
 from otel_ofu.files.yaml import Steps, convert
 from otel_ofu.model import EntityKind
 from otel_ofu.model.errors import ConfigError
+from otel_ofu.model.labels import label_name
 from otel_ofu.rules.annotations import Template, TemplateMistake, parse_template
 from otel_ofu.rules.files.cases import CaseReader
 from otel_ofu.rules.files.notes import Notes
@@ -38,11 +39,9 @@ class Background:
 
     @property
     def entity_labels(self) -> frozenset[str]:
-        """The attributes of entities as templates name them: `hw.id` is `hw_id`."""
+        """The labels of entities that templates may name."""
         defined = self.registry.attributes
-        return frozenset(
-            name.replace(".", "_") for name, a in defined.items() if a.where != "point"
-        )
+        return frozenset(label_name(name) for name, a in defined.items() if a.where != "point")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from otel_ofu.model import Entity, EntityKind
+from otel_ofu.model.labels import entity_labels
 from otel_ofu.rules.files.rule import Rule, Severity, stable_hash
 from otel_ofu.rules.verdicts import Observed
 
@@ -67,22 +68,10 @@ def fingerprint(rule_identity: str, entity_id: str | None) -> str:
     return stable_hash("finding", rule_identity, entity_id)
 
 
-def entity_labels(entity: Entity | None) -> Mapping[str, str]:
-    """The attributes of an entity as templates name them: `hw.id` is `hw_id`."""
-    attributes = entity.attributes if entity else {}
-    of_entity = {name.replace(".", "_"): str(value) for name, value in attributes.items()}
-    if entity is not None:
-        of_entity.setdefault(_ID_LABEL[entity.kind], entity.id)
-    return of_entity
-
-
 def rule_labels(rule: Rule, entity: Entity | None) -> Mapping[str, str]:
     """The rule's labels for an entity."""
     known = entity_labels(entity)
     return {name: template.render({}, known) for name, template in rule.labels.items()}
-
-
-_ID_LABEL: Mapping[EntityKind, str] = {"gpu": "hw_id", "job": "ofu_job_id", "node": "host_name"}
 
 
 def told_first(evidence: Sequence[Observed]) -> Sequence[Observed]:

@@ -10,12 +10,12 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from otel_ofu.model.labels import entity_labels
 from otel_ofu.rules.files.rule import Rule
 from otel_ofu.rules.lifecycle.change import (
     Change,
     ChangeKind,
     Reason,
-    entity_labels,
     fingerprint,
     rule_labels,
     told_first,

@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from otel_ofu.model import Entity, EntityKind
+from otel_ofu.model.labels import ID_ATTRIBUTES, label_name
 from otel_ofu.rules.promql.settings import ENTITY_LABELS
 
 Key = tuple[str, ...]
 
-_ATTRIBUTES = {
-    "hw_id": "hw.id",
-    "ofu_job_id": "ofu.job.id",
-    "ofu_gpu_sku": "ofu.gpu.sku",
-    "host_name": "host.name",
-}
+_ATTRIBUTES = {label_name(name): name for name in (*ID_ATTRIBUTES.values(), "ofu.gpu.sku")}
 
 
 def key_of(kind: EntityKind, labels: Mapping[str, str]) -> Key:

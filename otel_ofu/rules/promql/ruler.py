@@ -13,8 +13,8 @@ from typing import Any, Literal, get_args
 
 import yaml
 
-from otel_ofu.catalog.prometheus_names import label_name
 from otel_ofu.catalog.registry import Registry
+from otel_ofu.model.labels import label_name
 from otel_ofu.rules.files import Group, Rule, RuleSet, Silence
 from otel_ofu.rules.language.printing import duration_text, to_text
 from otel_ofu.rules.language.syntax import And, Compare, Number

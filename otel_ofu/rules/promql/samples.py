@@ -11,10 +11,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from otel_ofu.catalog.prometheus_names import label_name, metric_name
+from otel_ofu.catalog.prometheus_names import metric_name
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.model import EntityKind
 from otel_ofu.model.errors import OtelOfuError
+from otel_ofu.model.labels import label_name
 from otel_ofu.rules.language.syntax import Function, Latest, Over, Scope
 from otel_ofu.rules.numpy.samples import fresh_s, needs_no_coverage
 from otel_ofu.rules.promql.settings import ENTITY_LABELS, Settings

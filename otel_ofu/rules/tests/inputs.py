@@ -10,9 +10,10 @@ import math
 import re
 from collections.abc import Mapping
 
-from otel_ofu.catalog.prometheus_names import label_name, metric_name
+from otel_ofu.catalog.prometheus_names import metric_name
 from otel_ofu.catalog.registry import Metric, Registry
 from otel_ofu.model import Attribute, Entity, EntityKind
+from otel_ofu.model.labels import label_name
 from otel_ofu.rules.files.series import MAX_SAMPLES
 from otel_ofu.rules.language.names import nearest
 

@@ -16,11 +16,12 @@ import msgspec
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.files.yaml import Steps, YamlFile, convert, read_yaml
 from otel_ofu.model.errors import ConfigError
+from otel_ofu.model.labels import entity_labels
 from otel_ofu.rules.annotations import duration_words
 from otel_ofu.rules.files.load import load_rules
 from otel_ofu.rules.files.notes import Notes
 from otel_ofu.rules.files.rule import RuleSet
-from otel_ofu.rules.lifecycle.change import Change, entity_labels
+from otel_ofu.rules.lifecycle.change import Change
 from otel_ofu.rules.tests.inputs import Inputs
 from otel_ofu.rules.tests.run import Result
 from otel_ofu.rules.tests.world import Story, World

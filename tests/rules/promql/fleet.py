@@ -12,10 +12,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from otel_ofu.catalog.prometheus_names import label_name, label_value, metric_name
+from otel_ofu.catalog.prometheus_names import label_value, metric_name
 from otel_ofu.catalog.registry import Metric, Registry, load_registry
 from otel_ofu.model import Attribute, Entity, EntityKind, Window
 from otel_ofu.model.clock import VirtualClock
+from otel_ofu.model.labels import label_name
 from otel_ofu.store import Retention, Store
 
 STEP_S = 10.0
