@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from otel_ofu.export.request import halves
 from otel_ofu.export.settings import OtlpSettings
 from otel_ofu.export.wire import partial_success, retry_delay_s
+from otel_ofu.net.tls import check_tls_files, pem_files
 from otel_ofu.outbox.body import Body
 from otel_ofu.outbox.outcome import (
     MOST_PATIENCE_S,
@@ -24,7 +24,6 @@ from otel_ofu.outbox.outcome import (
     Unavailable,
     short,
 )
-from otel_ofu.outbox.tls import check_tls_files
 
 if TYPE_CHECKING:
     import grpc
@@ -50,10 +49,10 @@ _OPTIONS = (
 
 
 class GrpcTransport:
-    """Keeps one channel open. ValueError at once for TLS files that are no use."""
+    """Keeps one channel open. ValueError at once for TLS files that cannot be used."""
 
     def __init__(self, settings: OtlpSettings) -> None:
-        check_tls_files(settings)
+        check_tls_files(settings.tls)
         self._settings = settings
         self._channel: grpc.Channel | None = None
 
@@ -101,13 +100,7 @@ class GrpcTransport:
         return self._channel
 
     def _credentials(self) -> grpc.ChannelCredentials:
-        settings = self._settings
-        key_file = settings.key_file or settings.cert_file
-        return _grpc().ssl_channel_credentials(
-            root_certificates=_read(settings.ca_file),
-            private_key=_read(key_file),
-            certificate_chain=_read(settings.cert_file),
-        )
+        return _grpc().ssl_channel_credentials(*pem_files(self._settings.tls))
 
     def _compression(self) -> grpc.Compression:
         zipped = self._settings.compression == "gzip"
@@ -136,7 +129,3 @@ def _grpc() -> Any:  # noqa: ANN401 - a module without types
     import grpc  # noqa: PLC0415 - 190 ms and 33 MB that only this transport needs
 
     return grpc
-
-
-def _read(path: str | None) -> bytes | None:
-    return Path(path).read_bytes() if path else None

@@ -9,9 +9,10 @@ from __future__ import annotations
 from otel_ofu.export.request import halves
 from otel_ofu.export.settings import OtlpSettings
 from otel_ofu.export.wire import partial_success, status_message
+from otel_ofu.net.http_client import Response
 from otel_ofu.outbox.body import Body
 from otel_ofu.outbox.outcome import Delivered, Outcome, Refused, TooLarge, Unavailable, short
-from otel_ofu.outbox.posting import Answer, Poster
+from otel_ofu.outbox.posting import Poster, asked_delay_s
 
 _RETRYABLE = (429, 502, 503, 504)
 # An expired token, a wrong path, a proxy in between: somebody will mend the way.
@@ -21,7 +22,7 @@ _PROTOBUF = "application/x-protobuf"
 
 
 class HttpTransport:
-    """Keeps one connection open. ValueError at once for TLS files that are no use.
+    """Keeps one connection open. ValueError at once for TLS files that cannot be used.
 
     A redirect is not followed and is no success: a login page would swallow everything. It says
     something about the way, not about the body, so the body is kept and sent again; the same goes
@@ -30,7 +31,7 @@ class HttpTransport:
 
     def __init__(self, settings: OtlpSettings) -> None:
         self._settings = settings
-        self._poster = Poster(settings)
+        self._poster = Poster(settings.tls)
         self._zipped = settings.compression == "gzip"
         encoding = {"Content-Encoding": "gzip"} if self._zipped else {}
         kinds = {"Content-Type": _PROTOBUF, "Accept": _PROTOBUF}
@@ -55,29 +56,27 @@ class HttpTransport:
     def close(self) -> None:
         self._poster.close()
 
-    def _judged(self, answer: Answer, signal: str) -> Outcome:
-        if answer.success:
-            if answer.kind == "text/html":
+    def _judged(self, answer: Response, signal: str) -> Outcome:
+        if answer.is_success:
+            if answer.content_type == "text/html":
                 return Unavailable(f"HTTP {answer.status} with a web page, not an answer of OTLP")
-            return self._taken(answer.body if answer.kind == _PROTOBUF else b"", signal)
+            return self._taken(answer.body if answer.content_type == _PROTOBUF else b"", signal)
         message = self._said(answer)
         if answer.status == _TOO_LARGE:
             return TooLarge(message)
         if answer.status in (*_RETRYABLE, *_MENDABLE):
-            return Unavailable(message, answer.after_s)
-        return Unavailable(message) if answer.redirect else Refused(message)
+            return Unavailable(message, asked_delay_s(answer))
+        return Unavailable(message) if answer.is_redirect else Refused(message)
 
     def _taken(self, answer: bytes, signal: str) -> Outcome:
         rejected, message = partial_success(answer, signal)
         return Delivered(rejected, short(self._settings.redacted(message)))
 
-    def _said(self, answer: Answer) -> str:
-        if answer.redirect:
-            target = answer.target or "nowhere"
+    def _said(self, answer: Response) -> str:
+        if answer.is_redirect:
+            target = answer.location or "nowhere"
             return short(f"HTTP {answer.status}, a redirect to {target}; not followed")
-        if answer.kind == _PROTOBUF:
-            text = status_message(answer.body)
-        else:
-            text = "" if answer.kind == "text/html" else answer.body.decode("utf-8", "replace")
-        head = f"HTTP {answer.status} {answer.reason}".strip()
+        is_status = answer.content_type == _PROTOBUF
+        text = status_message(answer.body) if is_status else answer.text
+        head = f"HTTP {answer.status_line}"
         return short(self._settings.redacted(f"{head}: {text}" if text.strip() else head))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Literal, cast, get_args
 from urllib.parse import urlsplit
 
-from otel_ofu.outbox.tls import check_tls_files
+from otel_ofu.net.tls import TlsFiles, check_tls_files
 
 Protocol = Literal["http/protobuf", "grpc"]
 Compression = Literal["gzip", "none"]
@@ -70,6 +70,14 @@ class OtlpSettings:
     plaintext: bool = False
 
     @property
+    def tls(self) -> TlsFiles:
+        return TlsFiles(
+            ca_file=self.ca_file or "",
+            cert_file=self.cert_file or "",
+            key_file=self.key_file or "",
+        )
+
+    @property
     def place(self) -> str:
         """The endpoint as it may be shown: without a query, which may hold a key."""
         return self.endpoint.partition("?")[0]
@@ -99,7 +107,7 @@ def resolve(options: OtlpOptions, signal: Signal) -> OtlpSettings:
         key_file=options.key_file,
         plaintext=plaintext,
     )
-    check_tls_files(settings)
+    check_tls_files(settings.tls)
     return settings
 
 

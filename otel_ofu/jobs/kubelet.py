@@ -7,18 +7,19 @@ Source: kubelet /pods (port 10250, permission nodes/proxy or nodes/pods; or the 
 from __future__ import annotations
 
 import json
-import ssl
-import urllib.request
 from collections.abc import Iterator, Mapping
-from http.client import HTTPException
+from http.client import OK
 from pathlib import Path
 from typing import Any
 
 from otel_ofu.jobs.kubernetes import Pod
 from otel_ofu.jobs.settings import JobSettings
+from otel_ofu.net.http_client import Failure, HttpClient, HttpError
 from otel_ofu.net.secret_file import read_token
+from otel_ofu.net.tls import TlsFiles
 
 _MOST_BYTES = 64 * 2**20
+"""Starting value: a pod has a few kB, a node at most a few hundred of them."""
 
 
 class KubeletError(Exception):
@@ -26,47 +27,43 @@ class KubeletError(Exception):
 
 
 class Kubelet:
-    """One request a poll."""
+    """One request a poll. Proxies from the environment are not used: it is on this node."""
 
     def __init__(self, settings: JobSettings) -> None:
         self._settings = settings
+        files = TlsFiles(ca_file=settings.kubelet_ca_file)
+        self._client = HttpClient(files, limit_bytes=_MOST_BYTES)
 
     def pods(self) -> tuple[Pod, ...]:
-        """Waits up to the timeout for each piece. Raises `KubeletError`."""
+        """Waits up to the timeout for all of it. Raises `KubeletError`."""
         try:
             return tuple(_pods(json.loads(self._body()), self._settings.pod_labels))
-        except (OSError, ValueError, HTTPException) as error:
-            raise KubeletError(str(error) or type(error).__name__) from error
+        except HttpError as error:
+            named = "kubelet_" if error.failure is Failure.TLS_FILES else ""
+            raise KubeletError(f"{named}{error}") from error
+        except ValueError as error:
+            raise KubeletError(str(error)) from error
         except (TypeError, AttributeError, KeyError) as error:
             raise KubeletError("the answer is no list of pods") from error
 
+    def close(self) -> None:
+        self._client.close()
+
     def _body(self) -> bytes:
         url = self._settings.kubelet_url.rstrip("/") + "/pods"
-        request = urllib.request.Request(url)  # noqa: S310 - the scheme is checked in settings
-        self._sign(request)
-        opener = urllib.request.build_opener(
-            urllib.request.ProxyHandler({}),
-            urllib.request.HTTPSHandler(context=self._context()),
-        )
-        with opener.open(request, timeout=self._settings.call_timeout_s) as answer:
-            body: bytes = answer.read(_MOST_BYTES + 1)
-        if len(body) > _MOST_BYTES:
+        response = self._client.get(url, self._headers(), self._settings.call_timeout_s)
+        if response.status != OK:
+            raise ValueError(f"answered {response.status_line}")
+        if response.truncated:
             raise ValueError(f"more than {_MOST_BYTES} bytes")
-        return body
+        return response.body
 
-    def _sign(self, request: urllib.request.Request) -> None:
-        """Read anew each time: the token is rotated. Never sent in the clear, nor elsewhere."""
+    def _headers(self) -> dict[str, str]:
+        """Read anew each time: the token is rotated. Never sent in the clear."""
         path = self._settings.kubelet_token_file
-        if request.type == "https" and Path(path).is_file():
-            token = read_token(path)
-            request.add_unredirected_header("Authorization", f"Bearer {token}")
-
-    def _context(self) -> ssl.SSLContext:
-        path = self._settings.kubelet_ca_file
-        try:
-            return ssl.create_default_context(cafile=path or None)
-        except OSError as error:
-            raise KubeletError(f"kubelet_ca_file {path}: {error.strerror or error}") from error
+        if not self._settings.kubelet_url.lower().startswith("https:") or not Path(path).is_file():
+            return {}
+        return {"Authorization": f"Bearer {read_token(path)}"}
 
 
 def _pods(answer: Any, labels: Mapping[str, str]) -> Iterator[Pod]:  # noqa: ANN401 - JSON

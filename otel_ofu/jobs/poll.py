@@ -99,6 +99,7 @@ class Poll:
 
     def close(self) -> None:
         self._pod_resources.close()
+        self._kubelet.close()
 
     def _looks(self, holders: Sequence[GpuHolder], listed_s: float | None) -> dict[int, Look]:
         if holders and not (self._settings.trust_pids or self._procfs.is_hosts()):

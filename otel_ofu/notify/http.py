@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from otel_ofu.net.http_client import Response
 from otel_ofu.notify.secrets import Secret, SecretError, redacted
 from otel_ofu.notify.settings import HttpConfig
 from otel_ofu.outbox.body import Body
 from otel_ofu.outbox.outcome import Delivered, Outcome, Refused, TooLarge, Unavailable, short
-from otel_ofu.outbox.posting import Answer, Poster
+from otel_ofu.outbox.posting import Poster, asked_delay_s
 
 _TOO_LARGE = 413
 # These speak of the way or of a credential, which somebody will mend, and not of the message.
@@ -40,15 +41,6 @@ Prepare = Callable[[bytes], Request]
 """The request for a body. SecretError if a secret is not there, MsgspecError for a broken body."""
 
 Halve = Callable[[bytes], tuple[bytes, bytes] | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Tls:
-    """As `Poster` wants it."""
-
-    ca_file: str | None = None
-    cert_file: str | None = None
-    key_file: str | None = None
 
 
 class Credentials:
@@ -77,7 +69,7 @@ class Credentials:
 
 
 class HttpDelivery:
-    """A transport of the outbox. ValueError at once for TLS files that are no use.
+    """A transport of the outbox. ValueError at once for TLS files that cannot be used.
 
     A redirect is not followed, and no success: like a wrong password or a server in trouble it is
     tried again, until the message is too old. Only an answer about the message itself refuses it.
@@ -88,8 +80,7 @@ class HttpDelivery:
     ) -> None:
         self._place = place
         self._timeout_s = float(config.timeout)
-        tls = config.tls_config
-        self._poster = Poster(Tls(tls.ca_file or None, tls.cert_file or None, tls.key_file or None))
+        self._poster = Poster(config.tls_config)
         self._prepare = prepare
         self._halve = halve
 
@@ -106,10 +97,7 @@ class HttpDelivery:
             return Refused(f"the kept message cannot be read: {type(error).__name__}")
         timeout_s = min(limit_s, self._timeout_s)
         headers = {"Content-Type": "application/json", **request.headers}
-        try:
-            answer = self._poster.post(request.url, request.raw, headers, timeout_s)
-        except ValueError as error:  # a header or a host that no request can have
-            return Unavailable(f"no request can be made of the settings ({type(error).__name__})")
+        answer = self._poster.post(request.url, request.raw, headers, timeout_s)
         if isinstance(answer, Unavailable):
             return Unavailable(short(redacted(answer.message, request.secrets)), answer.after_s)
         return _judged(answer, request.secrets)
@@ -125,21 +113,21 @@ class HttpDelivery:
         self._poster.close()
 
 
-def _judged(answer: Answer, secrets: tuple[str, ...]) -> Outcome:
-    if answer.success:
+def _judged(answer: Response, secrets: tuple[str, ...]) -> Outcome:
+    if answer.is_success:
         return Delivered()
-    if answer.redirect:
-        target = redacted(answer.target or "nowhere", secrets)
+    if answer.is_redirect:
+        target = redacted(answer.location or "nowhere", secrets)
         return Unavailable(short(f"HTTP {answer.status}, a redirect to {target}; not followed"))
     message = _said(answer, secrets)
     if answer.status == _TOO_LARGE:
         return TooLarge(message)
     if answer.status in _MENDABLE or answer.status >= _SERVER_ERROR:
-        return Unavailable(message, answer.after_s)
+        return Unavailable(message, asked_delay_s(answer))
     return Refused(message)
 
 
-def _said(answer: Answer, secrets: tuple[str, ...]) -> str:
-    text = "" if answer.kind == "text/html" else answer.body.decode("utf-8", "replace").strip()
-    head = f"HTTP {answer.status} {answer.reason}".strip()
+def _said(answer: Response, secrets: tuple[str, ...]) -> str:
+    text = answer.text.strip()
+    head = f"HTTP {answer.status_line}"
     return short(redacted(f"{head}: {text}" if text else head, secrets))

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from functools import partial
 
 from otel_ofu.model.labels import is_label_name
+from otel_ofu.net.tls import check_tls_files
 from otel_ofu.notify import apprise, certificates, webhook
 from otel_ofu.notify.alert import iso
 from otel_ofu.notify.alertmanager import url_of
-from otel_ofu.notify.http import Tls
 from otel_ofu.notify.mistakes import (
     Mistake,
     Steps,
@@ -31,7 +31,6 @@ from otel_ofu.notify.settings import (
     ReceiverConfig,
     WebhookConfig,
 )
-from otel_ofu.outbox.tls import check_tls_files
 
 
 def alertmanager_mistakes(config: AlertmanagerConfig, around: Surroundings) -> Iterator[Mistake]:
@@ -114,8 +113,7 @@ def _http(config: HttpConfig, around: Surroundings) -> Iterator[Mistake]:
 
 def _tls(config: HttpConfig, now_s: float) -> Iterator[Mistake]:
     tls = config.tls_config
-    files = Tls(tls.ca_file or None, tls.cert_file or None, tls.key_file or None)
-    wrong = list(tried(partial(check_tls_files, files), ()))
+    wrong = list(tried(partial(check_tls_files, tls), ()))
     yield from wrong
     for key in ("cert_file", "ca_file") if not wrong else ():
         path = getattr(tls, key)

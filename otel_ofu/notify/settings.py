@@ -13,6 +13,8 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
+from otel_ofu.net.tls import TlsFiles
+
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _DURATION = re.compile(r"(?:\d{1,9}(?:\.\d{1,9})? ?(?:ms|[smhdw]))+")
 _PART = re.compile(r"(\d+(?:\.\d+)?) ?(ms|[smhdw])")
@@ -56,17 +58,11 @@ class Authorization(_Section, frozen=True, kw_only=True):
     credentials_env: str = ""
 
 
-class TlsConfig(_Section, frozen=True, kw_only=True):
-    ca_file: str = ""
-    cert_file: str = ""
-    key_file: str = ""
-
-
 class HttpConfig(_Section, frozen=True, kw_only=True):
     timeout: Duration = Duration(10)
     basic_auth: BasicAuth = BasicAuth()
     authorization: Authorization = Authorization()
-    tls_config: TlsConfig = TlsConfig()
+    tls_config: TlsFiles = TlsFiles()
 
 
 class AlertmanagerConfig(_Section, frozen=True, kw_only=True):

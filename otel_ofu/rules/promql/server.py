@@ -7,23 +7,21 @@ Source: Prometheus HTTP API, instant queries.
 
 from __future__ import annotations
 
+import os
 import re
-import ssl
-import time
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
-from urllib.parse import urlsplit
+from typing import Protocol
+from urllib.parse import urlencode, urlsplit
 
 from otel_ofu.model.errors import OtelOfuError
+from otel_ofu.net.http_client import Failure, HttpClient, HttpError, Response
 from otel_ofu.net.secret_file import read_secret, read_token
+from otel_ofu.net.tls import TlsFiles, check_tls_files
 from otel_ofu.rules.promql.answer import Sample, vector_of
 
-if TYPE_CHECKING:
-    import requests
-
-CHUNK_BYTES = 1 << 20
+_FORM = "application/x-www-form-urlencoded"
 SHOWN_CHARACTERS = 300
 # The server is there and did not like this one query; 422 and 503 are queries that took too much.
 _OF_ONE_QUERY = (200, 400, 422, 503)
@@ -77,11 +75,7 @@ class ServerSettings:
             raise ValueError("username and bearer_token_file: one of them, not both")
         if not 0 < self.timeout_s <= 3600:  # noqa: PLR2004 - an hour
             raise ValueError(f"timeout: {self.timeout_s:g} s; allowed: more than 0, at most 1h")
-        if self.ca_file:
-            try:
-                ssl.create_default_context(cafile=self.ca_file)
-            except OSError as error:
-                raise ValueError(f"ca_file {self.ca_file}: {_plain(error)}") from error
+        check_tls_files(TlsFiles(ca_file=self.ca_file))
 
     @property
     def endpoint(self) -> str:
@@ -93,56 +87,43 @@ class Server:
 
     def __init__(self, settings: ServerSettings) -> None:
         self._settings = settings
-        self._session: requests.Session | None = None
+        files = TlsFiles(ca_file=settings.ca_file)
+        self._client = HttpClient(files, limit_bytes=settings.limit_bytes, environ=os.environ)
 
     def query(self, promql: str, at_s: float) -> list[Sample]:
         """The samples of an instant vector at `at_s` (Unix seconds). Raises QueryError."""
         form = {"query": promql, "time": f"{at_s:.3f}", **_WHOLE}
-        status, reason, body = self._post(form)
+        response = self._post(form)
         try:
-            return vector_of(body)
+            return vector_of(response.body)
         except ValueError as error:
-            head = f"answered {status} {reason}".rstrip() + f": {error}"
-            raise self._error(_short(head), status) from error
+            text = _short(f"answered {response.status_line}: {error}")
+            raise self._error(text, response.status) from error
 
     def close(self) -> None:
-        if self._session is not None:
-            self._session.close()
-            self._session = None
+        self._client.close()
 
-    def _post(self, form: Mapping[str, str]) -> tuple[int, str, bytes]:
-        import requests  # noqa: PLC0415 - 150 ms that only this engine needs
-
+    def _post(self, form: Mapping[str, str]) -> Response:
         headers = self._headers()
-        until_s = time.monotonic() + self._settings.timeout_s
+        timeout_s = self._settings.timeout_s
         try:
-            with self._opened().post(
-                self._settings.endpoint,
-                data=form,
-                headers=headers,
-                timeout=self._settings.timeout_s,
-                verify=self._settings.ca_file or True,
-                allow_redirects=False,
-                stream=True,
-            ) as response:
-                self._check_redirect(response)
-                body = b"".join(self._pieces(response, until_s))
-                return response.status_code, response.reason or "", body
-        except (requests.RequestException, OSError) as error:
-            self.close()
-            raise self._error(_words(error, self._settings.timeout_s)) from error
+            response = self._client.post(
+                self._settings.endpoint, urlencode(form).encode(), headers, timeout_s
+            )
+        except HttpError as error:
+            hint = "; set ca_file" if error.failure is Failure.UNTRUSTED else ""
+            raise self._error(f"{error}{hint}") from error
+        if response.is_redirect:
+            text = f"answered {response.status}, a redirect to {response.location or 'nowhere'}"
+            raise self._error(f"{text}; not followed")
+        if response.truncated:
+            limit = self._settings.limit_bytes >> 20
+            raise self._error(f"the answer is larger than {limit} MiB", response.status)
+        return response
 
-    def _opened(self) -> requests.Session:
-        import requests  # noqa: PLC0415 - as above
-
-        if self._session is None:
-            self._session = requests.Session()
-            self._session.auth = _no_auth
-        return self._session
-
-    def _headers(self) -> dict[str, str | bytes]:
+    def _headers(self) -> dict[str, str]:
         settings = self._settings
-        headers: dict[str, str | bytes] = {"User-Agent": "otel-ofu", **settings.headers}
+        headers: dict[str, str] = {"Content-Type": _FORM, **settings.headers}
         if settings.tenant:
             headers["X-Scope-OrgID"] = settings.tenant
         if settings.bearer_token_file:
@@ -159,23 +140,6 @@ class Server:
             return read(path)
         except ValueError as error:
             raise self._error(str(error)) from error
-
-    def _pieces(self, response: requests.Response, until_s: float) -> Iterator[bytes]:
-        left = self._settings.limit_bytes
-        for piece in response.iter_content(CHUNK_BYTES):
-            left -= len(piece)
-            if left < 0:
-                limit = self._settings.limit_bytes >> 20
-                raise self._error(f"the answer is larger than {limit} MiB", response.status_code)
-            if time.monotonic() > until_s:
-                raise self._error(_late(self._settings.timeout_s))
-            yield piece
-
-    def _check_redirect(self, response: requests.Response) -> None:
-        if 300 <= response.status_code < 400:  # noqa: PLR2004 - HTTP: redirection
-            target = response.headers.get("Location", "").partition("?")[0]
-            text = f"answered {response.status_code}, a redirect to {target or 'nowhere'}"
-            raise self._error(f"{text}; not followed")
 
     def _error(self, text: str, status: int = 0) -> QueryError:
         hint = f"; {_HINTS[status]}" if status in _HINTS else ""
@@ -203,46 +167,6 @@ def _check_url(url: str) -> None:
 
 def _basic(username: str, password: str) -> str:
     return f"Basic {b64encode(f'{username}:{password}'.encode()).decode('ascii')}"
-
-
-def _no_auth(request: requests.PreparedRequest) -> requests.PreparedRequest:
-    """Keeps a ~/.netrc from putting its own Authorization over the configured one."""
-    return request
-
-
-def _words(error: Exception, timeout_s: float) -> str:
-    """The innermost cause in its own words; those of the outer ones repeat the URL."""
-    import requests  # noqa: PLC0415 - as above
-
-    if isinstance(error, requests.Timeout):
-        return _late(timeout_s)
-    causes = list(_causes(error))
-    for cause in reversed(causes):
-        if verdict := getattr(cause, "verify_message", ""):
-            return f"its certificate is not trusted: {verdict}; set ca_file"
-        if isinstance(cause, OSError) and cause.strerror:
-            return cause.strerror
-    return f"the connection broke ({type(causes[-1]).__name__})"
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """From the outermost to the innermost."""
-    found: BaseException | None = error
-    seen: set[int] = set()
-    while found is not None and id(found) not in seen:
-        seen.add(id(found))
-        yield found
-        found = found.__cause__ or found.__context__
-
-
-def _late(timeout_s: float) -> str:
-    return f"no complete answer within {timeout_s:g} s"
-
-
-def _plain(error: OSError) -> str:
-    if isinstance(error, ssl.SSLError):
-        return "no certificate in PEM"
-    return error.strerror or str(error)
 
 
 def _short(text: str) -> str:

@@ -57,7 +57,7 @@ class Target:
         self.endpoint = endpoint
         self.rows: Sequence[DeviceRow] = ()
         self._tools = tools
-        self._fetcher = Fetcher(endpoint, tools.clock)
+        self._fetcher = Fetcher(endpoint)
         self._freshness = Freshness(tools.interval_s)
         self._known: dict[str, _Known] = {}
         self._malformed = ""

@@ -10,6 +10,10 @@ import zlib
 from collections.abc import Iterator
 
 
+class GunzipError(ValueError):
+    """The bytes are not gzip."""
+
+
 class Gunzip:
     """Unpacks gzip in bounded pieces, so that a small body cannot fill the memory."""
 
@@ -21,12 +25,12 @@ class Gunzip:
         return self._member.eof
 
     def pieces(self, raw: bytes, piece_bytes: int) -> Iterator[bytes]:
-        """What `raw` adds, in pieces of at most `piece_bytes`. ValueError if it is no gzip."""
+        """What `raw` adds, in pieces of at most `piece_bytes`. GunzipError if it is not gzip."""
         while raw:
             if self._member.eof:
                 self._member = zlib.decompressobj(wbits=31)
             try:
                 yield self._member.decompress(raw, piece_bytes)
             except zlib.error as error:
-                raise ValueError(f"broken gzip: {error}") from error
+                raise GunzipError(f"broken gzip: {error}") from error
             raw = self._member.unconsumed_tail or self._member.unused_data
