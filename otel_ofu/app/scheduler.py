@@ -25,6 +25,34 @@ Outcome = Callable[[str, str], None]
 _WATCH_S = 1.0
 
 
+class _Worker:
+    """Runs one round at a time on a thread that the interpreter does not wait for when it ends."""
+
+    def __init__(self, name: str) -> None:
+        self._due: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._idle = threading.Semaphore()
+        self._thread = threading.Thread(target=self._work, name=f"tick-{name}", daemon=True)
+
+    def start(self, run: Callable[[], None]) -> bool:
+        """False if the last one still runs."""
+        if not self._idle.acquire(blocking=False):
+            return False
+        if self._thread.ident is None:
+            self._thread.start()
+        self._due.put(run)
+        return True
+
+    def stop(self) -> None:
+        self._due.put(None)
+
+    def _work(self) -> None:
+        while (run := self._due.get()) is not None:
+            try:
+                run()
+            finally:
+                self._idle.release()
+
+
 def next_aligned_s(after_s: float, interval_s: float) -> float:
     """The first multiple of the interval that is later than `after_s`."""
     return (math.floor(after_s / interval_s + 1e-9) + 1) * interval_s
@@ -43,6 +71,7 @@ class Scheduler:
         self._scheduler: Any = None
         self._stopped = threading.Event()
         self._watch: threading.Thread | None = None
+        self._workers: dict[str, _Worker] = {}
         self._once = Once(log, level=logging.ERROR)
 
     def every(self, name: str, interval_s: float, tick: Tick) -> None:
@@ -52,14 +81,13 @@ class Scheduler:
             self._add(name)
 
     def start(self) -> None:
-        from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MAX_INSTANCES  # noqa: PLC0415
+        from apscheduler.executors.debug import DebugExecutor  # noqa: PLC0415 - not for `--help`
         from apscheduler.schedulers.background import BackgroundScheduler  # noqa: PLC0415
 
-        logging.getLogger("apscheduler").setLevel(logging.CRITICAL)  # told by `outcome` instead
-        self._scheduler = BackgroundScheduler(
-            timezone=UTC, executors={name: _daemon(name) for name in self._ticks}
-        )
-        self._scheduler.add_listener(self._told, EVENT_JOB_ERROR | EVENT_JOB_MAX_INSTANCES)
+        logging.getLogger("apscheduler").setLevel(logging.CRITICAL)  # `outcome` reports instead
+        # Its pools are joined at exit: a tick that hangs (a dead file server) would keep the
+        # process alive after it was told to end. So it only starts ticks, on our threads.
+        self._scheduler = BackgroundScheduler(timezone=UTC, executors={"default": DebugExecutor()})
         for name in self._ticks:
             self._add(name)
         self._scheduler.start()
@@ -73,25 +101,33 @@ class Scheduler:
             self._scheduler.shutdown(wait=False)
         if self._watch is not None:
             self._watch.join(2 * _WATCH_S)
+        for worker in self._workers.values():
+            worker.stop()
 
     def _add(self, name: str) -> None:
         interval_s, tick = self._ticks[name]
+        worker = self._workers.setdefault(name, _Worker(name))
+
+        def run() -> None:
+            try:
+                tick(math.floor(self._clock.now_s() / interval_s + 1e-9) * interval_s)
+            except Exception as error:  # noqa: BLE001 - the next round may succeed
+                self._once.tell(f"{name}: {type(error).__name__}: {error}")
+                self._outcome(name, "failed")
+
+        def start() -> None:
+            if not worker.start(run):
+                self._outcome(name, "skipped")
+
         self._scheduler.add_job(
-            lambda: tick(math.floor(self._clock.now_s() / interval_s + 1e-9) * interval_s),
+            start,
             trigger=_aligned(interval_s),
             id=name,
-            executor=name,
             coalesce=True,
             max_instances=1,
             misfire_grace_time=None,
             replace_existing=True,
         )
-
-    def _told(self, event: Any) -> None:  # noqa: ANN401 - APScheduler has no types
-        failure = getattr(event, "exception", None)
-        if failure is not None:
-            self._once.tell(f"{event.job_id}: {type(failure).__name__}: {failure}")
-        self._outcome(event.job_id, "failed" if failure is not None else "skipped")
 
     def _watch_clock(self) -> None:
         """Makes new appointments when the wall clock was set: APScheduler keeps to the old ones."""
@@ -119,33 +155,3 @@ def _aligned(interval_s: float) -> Any:  # noqa: ANN401 - APScheduler has no typ
             return epoch + timedelta(seconds=next_aligned_s(after_s, interval_s))
 
     return Aligned()
-
-
-def _daemon(name: str) -> Any:  # noqa: ANN401 - APScheduler has no types
-    """An executor with one thread, which the interpreter does not wait for when it ends.
-
-    The pools of APScheduler are joined at exit: a tick that hangs (a dead file server) would keep
-    the process alive after it was told to end.
-    """
-    from apscheduler.executors.base import BaseExecutor, run_job  # noqa: PLC0415
-
-    class Daemon(BaseExecutor):  # type: ignore[misc]
-        def start(self, scheduler: Any, alias: str) -> None:  # noqa: ANN401
-            super().start(scheduler, alias)
-            self._rounds: queue.SimpleQueue[tuple[Any, list[datetime]] | None]
-            self._rounds = queue.SimpleQueue()
-            threading.Thread(target=self._work, name=f"tick-{name}", daemon=True).start()
-
-        def shutdown(self, wait: bool = True) -> None:  # noqa: ARG002, FBT001, FBT002 - its signature
-            self._rounds.put(None)
-
-        def _do_submit_job(self, job: Any, run_times: list[datetime]) -> None:  # noqa: ANN401
-            self._rounds.put((job, run_times))
-
-        def _work(self) -> None:
-            while (due := self._rounds.get()) is not None:
-                job, run_times = due
-                events = run_job(job, job._jobstore_alias, run_times, self._logger.name)  # noqa: SLF001
-                self._run_job_success(job.id, events)
-
-    return Daemon()
