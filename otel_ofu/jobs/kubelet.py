@@ -15,7 +15,7 @@ from typing import Any
 from otel_ofu.jobs.kubernetes import Pod
 from otel_ofu.jobs.settings import JobSettings
 from otel_ofu.net.http_client import Failure, HttpClient, HttpError
-from otel_ofu.net.secret_file import read_token
+from otel_ofu.net.secrets import authorization
 from otel_ofu.net.tls import TlsFiles
 
 _MOST_BYTES = 64 * 2**20
@@ -63,7 +63,7 @@ class Kubelet:
         path = self._settings.kubelet_token_file
         if not self._settings.kubelet_url.lower().startswith("https:") or not Path(path).is_file():
             return {}
-        return {"Authorization": f"Bearer {read_token(path)}"}
+        return authorization(token_file=path)
 
 
 def _pods(answer: Any, labels: Mapping[str, str]) -> Iterator[Pod]:  # noqa: ANN401 - JSON

@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 import msgspec
 
 from otel_ofu.model.clock import Clock
+from otel_ofu.net.secrets import place_of_url
 from otel_ofu.notify import words
 from otel_ofu.notify.alert import Alert, iso
 from otel_ofu.notify.http import Credentials, HttpDelivery, Request
 from otel_ofu.notify.message import MessageOptions, text_of
-from otel_ofu.notify.secrets import place_of_url
 from otel_ofu.notify.settings import AlertmanagerConfig
 from otel_ofu.outbox.body import Body
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 
+from otel_ofu.net.secrets import Secret, SecretError, redacted, secrets_of_url
 from otel_ofu.notify.markup import Form
 from otel_ofu.notify.message import MessageOptions, message_of
 from otel_ofu.notify.notification import Notification
-from otel_ofu.notify.secrets import Secret, SecretError, redacted, secrets_of_url
 from otel_ofu.notify.settings import AppriseConfig
 from otel_ofu.outbox.body import Body
 from otel_ofu.outbox.outcome import Delivered, Outcome, Unavailable, short

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from otel_ofu.net.secrets import place_of_url
 from otel_ofu.notify import words
 from otel_ofu.notify.alert import written_label
 from otel_ofu.notify.routes import Route, build_routes, label_set
-from otel_ofu.notify.secrets import place_of_url
 from otel_ofu.notify.settings import RouteSettings
 from otel_ofu.notify.targets import queue_limits
 

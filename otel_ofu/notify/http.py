@@ -5,14 +5,13 @@ Enters: bodies of the outbox. Leaves: outcomes whose words hold no secret.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
 
 from otel_ofu.net.http_client import Response
-from otel_ofu.notify.secrets import Secret, SecretError, redacted
+from otel_ofu.net.secrets import Secret, SecretError, basic_credentials, redacted
 from otel_ofu.notify.settings import HttpConfig
 from otel_ofu.outbox.body import Body
 from otel_ofu.outbox.outcome import Delivered, Outcome, Refused, TooLarge, Unavailable, short
@@ -64,7 +63,7 @@ class Credentials:
         if not self._username:
             return {}, ()
         password = self._password.read() if self._password.given else ""
-        pair = base64.b64encode(f"{self._username}:{password}".encode()).decode()
+        pair = basic_credentials(self._username, password)
         return {"Authorization": f"Basic {pair}"}, (password, pair)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from otel_ofu.notify.secrets import Secret, SecretError
+from otel_ofu.net.secrets import Secret, SecretError
 
 _USER = re.compile(r"//.*@")
 

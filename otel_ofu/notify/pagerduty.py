@@ -12,11 +12,11 @@ from typing import Any
 
 import msgspec
 
+from otel_ofu.net.secrets import Secret, place_of_url
 from otel_ofu.notify.alert import iso
 from otel_ofu.notify.http import Credentials, HttpDelivery, Request
 from otel_ofu.notify.message import MessageOptions, message_of
 from otel_ofu.notify.notification import Notification
-from otel_ofu.notify.secrets import Secret, place_of_url
 from otel_ofu.notify.settings import PagerdutyConfig
 
 MOST_SUMMARY = 1024

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from otel_ofu.model.labels import is_label_name
+from otel_ofu.net.secrets import Secret
 from otel_ofu.net.tls import check_tls_files
 from otel_ofu.notify import apprise, certificates, webhook
 from otel_ofu.notify.alert import iso
@@ -22,7 +23,6 @@ from otel_ofu.notify.mistakes import (
     url_mistakes,
     url_problem,
 )
-from otel_ofu.notify.secrets import Secret
 from otel_ofu.notify.settings import (
     AlertmanagerConfig,
     AppriseConfig,

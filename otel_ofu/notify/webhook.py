@@ -16,12 +16,12 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from otel_ofu.model.clock import Clock
+from otel_ofu.net.secrets import Secret, SecretError, place_of_url, secrets_of_url
 from otel_ofu.notify.alert import Alert, iso
 from otel_ofu.notify.alertmanager import annotations_of
 from otel_ofu.notify.http import Credentials, HttpDelivery, Request
 from otel_ofu.notify.message import MessageOptions
 from otel_ofu.notify.notification import Notification, common
-from otel_ofu.notify.secrets import Secret, SecretError, place_of_url, secrets_of_url
 from otel_ofu.notify.settings import WebhookConfig
 
 # Go's zero time, which Alertmanager's webhook has for an alert that still fires.

@@ -11,12 +11,12 @@ import pytest
 
 from otel_ofu.model import RankedCause
 from otel_ofu.model.clock import VirtualClock
+from otel_ofu.net.secrets import Secret
 from otel_ofu.notify.alert import ended, opened
 from otel_ofu.notify.apprise import url_problem
 from otel_ofu.notify.http import NOTIFICATION
 from otel_ofu.notify.mistakes import secret_mistakes
 from otel_ofu.notify.notification import Notification
-from otel_ofu.notify.secrets import Secret
 from otel_ofu.notify.targets import targets_of, transports
 from otel_ofu.outbox.body import Body
 from otel_ofu.outbox.outcome import Delivered, Outcome, Unavailable

@@ -95,7 +95,7 @@ def test_a_good_block_has_no_mistake_and_makes_a_router() -> None:
         (with_receiver(webhook_configs=[{"url": "http://x:99999"}]),
          "receivers.0.webhook_configs.0.url: 'http://x:99999' is no URL"),
         (with_receiver(webhook_configs=[{"url_file": "/nowhere"}]),
-         "receivers.0.webhook_configs.0.url_file: /nowhere cannot be read: No such file"),
+         "receivers.0.webhook_configs.0.url_file: /nowhere: No such file"),
         (with_receiver(pagerduty_configs=[{}]),
          "receivers.0.pagerduty_configs.0: routing_key_file or routing_key_env is needed"),
         (with_receiver(pagerduty_configs=[{"routing_key_env": "KEY"}]),

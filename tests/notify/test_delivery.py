@@ -20,13 +20,13 @@ import msgspec
 import pytest
 
 from otel_ofu.model.clock import VirtualClock
+from otel_ofu.net.secrets import place_of_url, redacted, secrets_of_url
 from otel_ofu.notify.alert import ended, opened
 from otel_ofu.notify.alertmanager import bodies_of, decoded, posted
 from otel_ofu.notify.delivery import Delivery
 from otel_ofu.notify.http import NOTIFICATION
 from otel_ofu.notify.message import MessageOptions
 from otel_ofu.notify.notification import Notification
-from otel_ofu.notify.secrets import place_of_url, redacted, secrets_of_url
 from otel_ofu.notify.settings import RouteSettings
 from otel_ofu.notify.targets import queue_limits, servers_of, targets_of, transports
 from otel_ofu.notify.webhook import signature
@@ -223,7 +223,7 @@ def test_credentials_and_headers_come_from_files_and_the_environment(tmp_path: P
 def test_a_secret_that_is_replaced_is_used_at_the_next_attempt(tmp_path: Path) -> None:
     token = tmp_path / "token"
     written = hook("http://x", http_config={"authorization": {"credentials_file": str(token)}})
-    assert sent(written) == Unavailable(f"{token} cannot be read: No such file or directory")
+    assert sent(written) == Unavailable(f"{token}: No such file or directory")
     with http_server() as server:
         http = {"authorization": {"credentials_file": str(token)}}
         for value in ("one", "two"):

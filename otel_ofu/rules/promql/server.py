@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import os
 import re
-from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 from urllib.parse import urlencode, urlsplit
 
 from otel_ofu.model.errors import OtelOfuError
 from otel_ofu.net.http_client import Failure, HttpClient, HttpError, Response
-from otel_ofu.net.secret_file import read_secret, read_token
+from otel_ofu.net.secrets import SecretError, authorization
 from otel_ofu.net.tls import TlsFiles, check_tls_files
 from otel_ofu.rules.promql.answer import Sample, vector_of
 
@@ -123,23 +122,16 @@ class Server:
 
     def _headers(self) -> dict[str, str]:
         settings = self._settings
-        headers: dict[str, str] = {"Content-Type": _FORM, **settings.headers}
-        if settings.tenant:
-            headers["X-Scope-OrgID"] = settings.tenant
-        if settings.bearer_token_file:
-            token = self._read(read_token, settings.bearer_token_file)
-            headers["Authorization"] = f"Bearer {token}"
-        elif settings.username:
-            path = settings.password_file
-            password = self._read(read_secret, path) if path else ""
-            headers["Authorization"] = _basic(settings.username, password)
-        return headers
-
-    def _read(self, read: Callable[[str], str], path: str) -> str:
+        tenant = {"X-Scope-OrgID": settings.tenant} if settings.tenant else {}
         try:
-            return read(path)
-        except ValueError as error:
+            credentials = authorization(
+                token_file=settings.bearer_token_file,
+                username=settings.username,
+                password_file=settings.password_file,
+            )
+        except SecretError as error:
             raise self._error(str(error)) from error
+        return {"Content-Type": _FORM, **settings.headers, **tenant, **credentials}
 
     def _error(self, text: str, status: int = 0) -> QueryError:
         hint = f"; {_HINTS[status]}" if status in _HINTS else ""
@@ -163,10 +155,6 @@ def _check_url(url: str) -> None:
         raise ValueError("url: no ? or # in it; it is what stands before /api/v1/query")
     if parts.path.rstrip("/").endswith("/api/v1/query"):
         raise ValueError("url: it is what stands before /api/v1/query")
-
-
-def _basic(username: str, password: str) -> str:
-    return f"Basic {b64encode(f'{username}:{password}'.encode()).decode('ascii')}"
 
 
 def _short(text: str) -> str:

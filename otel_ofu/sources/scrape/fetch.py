@@ -7,14 +7,12 @@ Proxies from the environment are not used: exporters are near.
 from __future__ import annotations
 
 import http.client
-from base64 import b64encode
-from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from otel_ofu.model import GapReason
 from otel_ofu.model.errors import SourceError
 from otel_ofu.net.http_client import Failure, HttpClient, HttpError, Response
-from otel_ofu.net.secret_file import read_secret, read_token
+from otel_ofu.net.secrets import SecretError, authorization
 from otel_ofu.net.tls import TlsFiles
 from otel_ofu.sources.scrape.endpoint import Endpoint
 
@@ -64,23 +62,17 @@ class Fetcher:
         self._client.close()
 
     def _headers(self) -> dict[str, str]:
-        headers = {"Accept": "text/plain;version=0.0.4;q=1,text/plain;q=0.5"}
         endpoint = self._endpoint
-        if endpoint.bearer_token_file:
-            token = self._read(read_token, endpoint.bearer_token_file)
-            headers["Authorization"] = f"Bearer {token}"
-        elif endpoint.username:
-            path = endpoint.password_file
-            password = self._read(read_secret, path) if path else endpoint.password
-            pair = f"{endpoint.username}:{password}".encode()
-            headers["Authorization"] = f"Basic {b64encode(pair).decode('ascii')}"
-        return headers
-
-    def _read(self, read: Callable[[str], str], path: str) -> str:
         try:
-            return read(path)
-        except ValueError as error:
+            credentials = authorization(
+                token_file=endpoint.bearer_token_file,
+                username=endpoint.username,
+                password_file=endpoint.password_file,
+                password=endpoint.password,
+            )
+        except SecretError as error:
             raise self._error(str(error), GapReason.NOT_PERMITTED) from error
+        return {"Accept": "text/plain;version=0.0.4;q=1,text/plain;q=0.5", **credentials}
 
     def _check_status(self, response: Response) -> None:
         if response.status == http.client.OK:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from otel_ofu.net.secret_file import MOST_BYTES, read_secret, read_token
+from otel_ofu.net.secrets import MOST_BYTES, read_secret, read_token
 
 
 @pytest.fixture
