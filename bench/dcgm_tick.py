@@ -20,14 +20,13 @@ from typing import Any
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.model import Window
 from otel_ofu.model.clock import VirtualClock
-from otel_ofu.sources.dcgm.blocks import Periods
 from otel_ofu.sources.dcgm.child import Child
 from otel_ofu.sources.dcgm.client import connect
-from otel_ofu.sources.dcgm.judge import Moment
-from otel_ofu.sources.dcgm.readings import Interpreter
-from otel_ofu.sources.dcgm.session import Plan, Session
+from otel_ofu.sources.dcgm.read import Interpreter, Moment
+from otel_ofu.sources.dcgm.session import DcgmSession, Plan
 from otel_ofu.sources.dcgm.settings import DcgmSettings, endpoint
-from otel_ofu.sources.dcgm.wire import Read, Samples, Start, frame, parse_reply
+from otel_ofu.sources.dcgm.watch import Periods
+from otel_ofu.sources.dcgm.wire import Read, SamplesReply, Start, frame, parse_reply
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tests.sources.dcgm.rig import (
@@ -69,7 +68,7 @@ def tick_cpu_s(gpus: int) -> tuple[float, float]:
     interpreter = Interpreter(load_registry(), START_S, with_profiling=True)
     plan = Plan(tuple(f.id for f in interpreter.fields[:FIELDS]), Periods(INTERVAL_S / 2, 1.0))
     loaded = rig.load(str(FAKE), "")
-    session = Session(connect(loaded, endpoint(DcgmSettings())), plan, rig.clock)
+    session = DcgmSession(connect(loaded, endpoint(DcgmSettings())), plan, rig.clock)
     rig.clock.advance(INTERVAL_S)
     session.read()
     answers = Answers(loaded.dcgm_agent, rig.clock)
@@ -81,7 +80,9 @@ def tick_cpu_s(gpus: int) -> tuple[float, float]:
             rig.clock.advance(1.0)
             session.poll()
         rig.clock.advance(1.0)
-        reply = Samples(epoch=1, targets=None, of_target=session.read(), watched_since_s=START_S)
+        reply = SamplesReply(
+            epoch=1, targets=None, of_target=session.read(), watched_since_s=START_S
+        )
         body = frame(reply)[4:]
         child.append(time.process_time() - began_s)
         parent.append(judging_cpu_s(interpreter, session, rig, body))
@@ -90,14 +91,14 @@ def tick_cpu_s(gpus: int) -> tuple[float, float]:
     return sorted(child)[TICKS // 2], sorted(parent)[TICKS // 2]
 
 
-def judging_cpu_s(interpreter: Interpreter, session: Session, rig: Rig, body: bytes) -> float:
+def judging_cpu_s(interpreter: Interpreter, session: DcgmSession, rig: Rig, body: bytes) -> float:
     targets = session.targets()
     now_s = rig.clock.now_s()
     moment = Moment(now_s, START_S, INTERVAL_S / 2)
     window = Window(now_s - INTERVAL_S, now_s)
     began_s = time.process_time()
     reply = parse_reply(body)
-    assert isinstance(reply, Samples)
+    assert isinstance(reply, SamplesReply)
     readings = [
         interpreter.reading(t, samples, moment, window)
         for t, samples in zip(targets, reply.of_target, strict=True)
@@ -124,7 +125,7 @@ def child_mb() -> tuple[float, float]:
             child.send(Start(DcgmSettings(bindings_path=str(FAKE)), ids, 5.0, 1.0))
             for _ in range(3):
                 child.send(Read(0))
-                assert isinstance(child.receive(20.0), Samples)
+                assert isinstance(child.receive(20.0), SamplesReply)
             return resident_mb(child.pid), resident_mb(os.getpid()) - before_mb
         finally:
             child.stop(2.0)

@@ -24,7 +24,7 @@ from otel_ofu.sources.nvml import NvmlSource
 from otel_ofu.sources.scrape import ScrapeSource, endpoint_at
 
 if TYPE_CHECKING:
-    from otel_ofu.sources.dcgm.probe import DcgmProbe
+    from otel_ofu.sources.dcgm.source import DcgmProbe
 
 AUTO = ("dcgm", "nvml", "scrape")
 """The order of `source: auto`: what data centres run, then the driver, then an exporter."""
@@ -174,7 +174,7 @@ def _look_at_scrape(gpu: Gpu, clock: Clock) -> Look:
 
 
 def _look_at_dcgm(gpu: Gpu, _clock: Clock) -> Look:
-    from otel_ofu.sources.dcgm.probe import probe  # noqa: PLC0415 - only where it is asked for
+    from otel_ofu.sources.dcgm.source import probe  # noqa: PLC0415 - only where it is asked for
 
     return look_of(probe(_dcgm_settings(gpu), PROBE_S))
 

@@ -12,7 +12,7 @@ from otel_ofu.app.sources import choose, look_at, look_of
 from otel_ofu.config import Gpu, config_from_text
 from otel_ofu.model.clock import SystemClock
 from otel_ofu.model.errors import SourceUnavailable
-from otel_ofu.sources.dcgm.probe import DcgmProbe, Problem
+from otel_ofu.sources.dcgm.source import DcgmProbe, ProbeProblem
 from otel_ofu.sources.dcgm.wire import GpuProfiling
 
 NOWHERE = "nvml: {library: /nonexistent/libnvidia-ml.so.1}, dcgm: {bindings_path: /nonexistent}"
@@ -95,7 +95,7 @@ def late_dcgm(*profiling: GpuProfiling) -> DcgmProbe:
         engine_version="4.6.0",
         reachable=True,
         profiling=profiling,
-        problems=(Problem(LATE),),
+        problems=(ProbeProblem(LATE),),
         complete=False,
     )
 

@@ -1,7 +1,7 @@
 """Finds and imports NVIDIA's Python client of DCGM; used in the child process only.
 
 Enters: the folders that a user named, or none. Leaves: `Bindings`, the vendor's modules with the
-library loaded, or SourceUnavailable that names every place that was tried.
+library loaded, or SourceUnavailable that names every folder that was tried.
 Source: the file lists of the packages datacenter-gpu-manager (2.x, 3.x) and
 datacenter-gpu-manager-4-core.
 """
@@ -27,7 +27,7 @@ _MODULES = ("pydcgm", "dcgm_agent", "dcgm_structs", "dcgm_fields")
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class SearchPaths:
     """Where the packages of DCGM put things, below `root`; later majors are found as well."""
 
     root: Path = Path("/")
@@ -63,28 +63,28 @@ class Bindings:
     dcgm_structs: Any
 
 
-def load(bindings_path: str, library_path: str, places: Places | None = None) -> Bindings:
+def load(bindings_path: str, library_path: str, paths: SearchPaths | None = None) -> Bindings:
     """Import the bindings and let them load their library."""
-    places = places or Places()
-    folder = locate(bindings_path, places)
+    paths = paths or SearchPaths()
+    folder = locate(bindings_path, paths)
     major = library_major(folder)
-    _check_library(folder, major, library_path, places)
+    _check_library(folder, major, library_path, paths)
     modules = _import(folder)
     structs = modules["dcgm_structs"]
     try:
-        # Before the first handle: DcgmHandle itself knows only the default places.
+        # Before the first handle: DcgmHandle itself knows only the default folders.
         structs._dcgmInit(str(_folder(library_path)) if library_path else None)  # noqa: SLF001 - the documented way to pass a path
     except structs.DCGMError as error:
-        searched = places.libraries(library_path)
+        searched = paths.libraries(library_path)
         raise _no_library(folder, major, searched, str(error)) from error
     return Bindings(folder, major, modules["pydcgm"], modules["dcgm_agent"], structs)
 
 
-def locate(bindings_path: str, places: Places) -> Path:
+def locate(bindings_path: str, paths: SearchPaths) -> Path:
     """The folder that holds pydcgm.py."""
     base = Path(bindings_path)
     tried = (
-        [base, base / "python3", base / "bindings/python3"] if bindings_path else places.bindings()
+        [base, base / "python3", base / "bindings/python3"] if bindings_path else paths.bindings()
     )
     for folder in tried:
         if (folder / "pydcgm.py").is_file():
@@ -94,7 +94,7 @@ def locate(bindings_path: str, places: Places) -> Path:
 
 
 def library_major(folder: Path) -> int | None:
-    """The N of the libdcgm.so.N that these bindings load; None if they do not say."""
+    """The N of the libdcgm.so.N that these bindings load; None if they do not name it."""
     try:
         text = (folder / "dcgm_structs.py").read_text("utf-8", errors="replace")
     except OSError as error:
@@ -105,14 +105,14 @@ def library_major(folder: Path) -> int | None:
     return int(match[1]) if match else None
 
 
-def _check_library(folder: Path, major: int | None, library_path: str, places: Places) -> None:
-    """Told beforehand, since the vendor's own error names neither versions nor places.
+def _check_library(folder: Path, major: int | None, library_path: str, paths: SearchPaths) -> None:
+    """Checked beforehand, since the vendor's own error names neither versions nor folders.
 
     A folder that a user named must have the library: the bindings would look elsewhere silently.
     """
     if major is None:
         return
-    searched = [_folder(library_path)] if library_path else places.libraries("")
+    searched = [_folder(library_path)] if library_path else paths.libraries("")
     found = _libraries_in(searched)
     name = f"libdcgm.so.{major}"
     if any(p.name == name for p in found) or not (found or library_path):
@@ -146,7 +146,9 @@ def _import(folder: Path) -> dict[str, Any]:
         ) from error
     origin = Path(str(modules["pydcgm"].__file__)).parent
     if origin.resolve() != folder.resolve():
-        raise SourceUnavailable(f"bindings were asked of {folder} but {origin} is loaded already")
+        raise SourceUnavailable(
+            f"bindings of {folder} were requested but {origin} is loaded already"
+        )
     return modules
 
 
@@ -166,12 +168,12 @@ def _only_from(folder: Path) -> Iterator[None]:
 
 
 def _no_library(
-    folder: Path, major: int | None, searched: Sequence[Path], words: str
+    folder: Path, major: int | None, searched: Sequence[Path], detail: str
 ) -> SourceUnavailable:
     name = f"libdcgm.so.{major if major is not None else 'N'}"
-    places = ", ".join(map(str, searched))
+    folders = ", ".join(map(str, searched))
     return SourceUnavailable(
-        f"bindings in {folder} could not load {name} ({words}); searched {places}",
+        f"bindings in {folder} could not load {name} ({detail}); searched {folders}",
         _client_remedy(),
     )
 

@@ -20,11 +20,13 @@ STOP_GRACE_S = 1.2
 """For the child to disconnect from the engine."""
 
 _TERMINATE_S = 0.3
-_WORDS_BYTES = 4096
+"""Starting value."""
+
+_ERROR_BYTES = 4096
 
 
 class ChannelClosedError(Exception):
-    """The other side has ended; the text says how and with which last words."""
+    """The other side has ended; the text has its status and the last line of its error output."""
 
 
 class Channel(Protocol):
@@ -46,7 +48,7 @@ class Child:
     def __init__(self, command: tuple[str, ...] = ()) -> None:
         self._process = _started(command or _COMMAND)
         self._frames = FrameBuffer()
-        self._words = b""
+        self._errors = b""
         self._selector = selectors.DefaultSelector()
         for stream in (self._process.stdout, self._process.stderr):
             assert stream is not None  # noqa: S101 - asked for as pipes above
@@ -92,7 +94,9 @@ class Child:
         try:
             return self._frames.next_body()
         except ValueError as error:
-            raise ChannelClosedError(f"the DCGM client process sent nonsense: {error}") from error
+            raise ChannelClosedError(
+                f"the DCGM client process sent an invalid message: {error}"
+            ) from error
 
     def _read(self, timeout_s: float) -> bool:
         """Take whatever came from both pipes; False if nothing did in time."""
@@ -102,7 +106,7 @@ class Child:
             if not chunk:
                 self._selector.unregister(key.fileobj)
             if key.fileobj is self._process.stderr:
-                self._words = (self._words + chunk)[-_WORDS_BYTES:]
+                self._errors = (self._errors + chunk)[-_ERROR_BYTES:]
             elif chunk:
                 self._frames.feed(chunk)
             else:
@@ -113,17 +117,17 @@ class Child:
         _ended(self._process, _TERMINATE_S)
         self._drain()
         code = self._process.poll()
-        lines = self._words.decode("utf-8", errors="replace").strip().splitlines()
-        said = f": {lines[-1]}" if lines else ""
-        return ChannelClosedError(f"the DCGM client process ended (status {code}){said}")
+        lines = self._errors.decode("utf-8", errors="replace").strip().splitlines()
+        last = f": {lines[-1]}" if lines else ""
+        return ChannelClosedError(f"the DCGM client process ended (status {code}){last}")
 
     def _drain(self) -> None:
         stream = self._process.stderr
-        while stream and not stream.closed and (chunk := stream.read(_WORDS_BYTES)):
-            self._words = (self._words + chunk)[-_WORDS_BYTES:]
+        while stream and not stream.closed and (chunk := stream.read(_ERROR_BYTES)):
+            self._errors = (self._errors + chunk)[-_ERROR_BYTES:]
 
 
-# -u: what the vendor prints is heard when it prints, not at the end.
+# -u: what the vendor prints arrives when it prints, not at the end.
 _COMMAND = (sys.executable, "-u", "-P", "-m", "otel_ofu.sources.dcgm.worker")
 
 

@@ -1,7 +1,8 @@
 """The engine's client as a state machine: enters requests, leaves replies. Runs in the child.
 
 It connects when first asked, rebuilds everything after the engine went away, and waits longer
-after each failure. No exception of the vendor's client leaves it.
+after each failure. No exception of the vendor's client leaves it. `reports` answers what `doctor`
+asks, step by step, so that a step that hangs leaves what the steps before it found.
 """
 
 from __future__ import annotations
@@ -9,15 +10,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
+import msgspec
+
 from otel_ofu.model.clock import Clock
 from otel_ofu.model.errors import SourceUnavailable
 from otel_ofu.sources.dcgm import bindings, codes
 from otel_ofu.sources.dcgm.bindings import Bindings
-from otel_ofu.sources.dcgm.blocks import Periods
-from otel_ofu.sources.dcgm.engine import Engine, EngineError
-from otel_ofu.sources.dcgm.session import Plan, Session
+from otel_ofu.sources.dcgm.engine import EngineError, HostEngine
+from otel_ofu.sources.dcgm.session import DcgmSession, Plan
 from otel_ofu.sources.dcgm.settings import Endpoint, endpoint
-from otel_ofu.sources.dcgm.wire import Failure, Read, Samples, Start, Target
+from otel_ofu.sources.dcgm.watch import Periods
+from otel_ofu.sources.dcgm.wire import (
+    DcgmTarget,
+    FailureReply,
+    ProbeReply,
+    Read,
+    SamplesReply,
+    Start,
+)
 
 FIRST_WAIT_S = 1.0
 LONGEST_WAIT_S = 30.0
@@ -27,7 +37,7 @@ VERSION_WAIT_S = 300.0
 Load = Callable[[str, str], Bindings]
 
 
-class Client:
+class DcgmClient:
     """Used by one thread. `load` is exchanged in tests."""
 
     def __init__(self, start: Start, clock: Clock, load: Load = bindings.load) -> None:
@@ -36,15 +46,15 @@ class Client:
         self._load = load
         self._plan = Plan(tuple(start.fields), Periods(start.watch_s, start.clock_s))
         self._bindings: Bindings | None = None
-        self._session: Session | None = None
-        self._targets: list[Target] = []
+        self._session: DcgmSession | None = None
+        self._targets: list[DcgmTarget] = []
         self._epoch = 0
         self._said: set[str] = set()
         self._wait_s = FIRST_WAIT_S
         self._next_try_s = 0.0
-        self._failure = Failure(message="not connected yet")
+        self._failure = FailureReply(message="not connected yet")
 
-    def read(self, request: Read) -> Samples | Failure:
+    def read(self, request: Read) -> SamplesReply | FailureReply:
         """Everything new, or why there is nothing. Connects if there is no connection."""
         try:
             return self._read(request)
@@ -61,13 +71,13 @@ class Client:
     def poll(self) -> None:
         """Keep samples of what changes fast. A failure shows at the next `read`."""
         if self._session is not None:
-            with suppress(EngineError):  # the next read meets it again, and tells
+            with suppress(EngineError):  # the next read fails as well, and reports it
                 self._session.poll()
 
     def close(self) -> None:
         self._disconnect()
 
-    def _read(self, request: Read) -> Samples | Failure:
+    def _read(self, request: Read) -> SamplesReply | FailureReply:
         session = self._session
         if session is None:
             if self._clock.monotonic_s() < self._next_try_s:
@@ -79,7 +89,7 @@ class Client:
         elif session.changed():
             self._renew(session)
         samples = session.read()
-        return Samples(
+        return SamplesReply(
             epoch=self._epoch,
             targets=None if request.epoch == self._epoch else self._targets,
             of_target=samples,
@@ -88,7 +98,7 @@ class Client:
             notes=list(self._unsaid(session)),
         )
 
-    def _connect(self) -> Session:
+    def _connect(self) -> DcgmSession:
         try:
             self._session = open_session(self._start, self._plan, self._clock, self._loaded())
         except SourceUnavailable as error:
@@ -103,17 +113,17 @@ class Client:
             self._bindings = self._load(settings.bindings_path, settings.library_path)
         return self._bindings
 
-    def _renew(self, session: Session) -> None:
+    def _renew(self, session: DcgmSession) -> None:
         self._epoch += 1
         self._targets = session.targets()
 
-    def _unsaid(self, session: Session) -> Iterator[str]:
+    def _unsaid(self, session: DcgmSession) -> Iterator[str]:
         for note in session.notes():
             if note not in self._said:
                 self._said.add(note)
                 yield note
 
-    def _failed(self, error: EngineError) -> Failure:
+    def _failed(self, error: EngineError) -> FailureReply:
         if error.code == codes.TIMEOUT and self._session is not None:
             # The engine is frozen, not gone: this connection works again when it thaws.
             return failure_of(error, self._start)
@@ -138,19 +148,19 @@ class _UnavailableError(EngineError):
         self.unavailable = error
 
 
-def open_session(start: Start, plan: Plan, clock: Clock, loaded: Bindings) -> Session:
+def open_session(start: Start, plan: Plan, clock: Clock, loaded: Bindings) -> DcgmSession:
     """Connect and start all watches; nothing stays behind in the engine when that fails."""
     engine = connect(loaded, endpoint(start.settings))
     try:
-        return Session(engine, plan, clock)
+        return DcgmSession(engine, plan, clock)
     except BaseException:
         engine.close()
         raise
 
 
-def connect(loaded: Bindings, where: Endpoint) -> Engine:
+def connect(loaded: Bindings, where: Endpoint) -> HostEngine:
     """A connection over which the engine has answered: making one proves nothing."""
-    engine = Engine(loaded, where)
+    engine = HostEngine(loaded, where)
     try:
         engine.gpu_ids()
     except EngineError as error:
@@ -165,20 +175,102 @@ class NotAnEngineError(EngineError):
     """Somebody listens, but answers nothing that DCGM understands."""
 
     def __init__(self, where: Endpoint) -> None:
-        words = f"{where} accepts connections but is no DCGM host engine"
-        super().__init__(codes.CONNECTION_LOST, words, "list the GPUs")
+        detail = f"{where} accepts connections but is not a DCGM host engine"
+        super().__init__(codes.CONNECTION_LOST, detail, "list the GPUs")
 
 
-def failure_of(error: EngineError, start: Start) -> Failure:
+def failure_of(error: EngineError, start: Start) -> FailureReply:
     """An engine's refusal as a sentence that names what was tried."""
     if isinstance(error, _UnavailableError):
         cause = error.unavailable
-        return Failure(message=str(cause), remedy=cause.remedy, unavailable=True)
+        return FailureReply(message=str(cause), remedy=cause.remedy, unavailable=True)
     if isinstance(error, NotAnEngineError):
-        return Failure(message=error.words, remedy="set address to where nv-hostengine listens")
+        return FailureReply(
+            message=error.detail, remedy="set address to where nv-hostengine listens"
+        )
     where = endpoint(start.settings)
-    known = codes.trouble(error.code, error.words)
+    known = codes.trouble(error.code, error.detail)
     what = known.detail
     if error.code == codes.CONNECTION_LOST:
         what = f"no DCGM host engine answers at {where}"
-    return Failure(message=f"{what} (to {error.call}: {error.code})", remedy=known.remedy)
+    return FailureReply(message=f"{what} (to {error.call}: {error.code})", remedy=known.remedy)
+
+
+def reports(start: Start, clock: Clock, load: Load = bindings.load) -> Iterator[ProbeReply]:
+    """After each step all that is known; the last one is `done`."""
+    report = ProbeReply()
+    settings = start.settings
+    try:
+        loaded = load(settings.bindings_path, settings.library_path)
+    except SourceUnavailable as error:
+        yield _with(report, str(error), error.remedy, done=True)
+        return
+    report = msgspec.structs.replace(
+        report, bindings_path=str(loaded.path), bindings_major=loaded.major
+    )
+    yield report
+    try:
+        yield from _of_engine(report, start, clock, loaded)
+    except EngineError as error:
+        failure = failure_of(error, start)
+        yield _with(report, failure.message, failure.remedy, done=True)
+
+
+def _of_engine(
+    report: ProbeReply, start: Start, clock: Clock, loaded: Bindings
+) -> Iterator[ProbeReply]:
+    engine = connect(loaded, endpoint(start.settings))
+    try:
+        report = _versions(report, engine)
+        yield report
+        yield _profiling(report, start, clock, engine)
+    finally:
+        engine.close()
+
+
+def _versions(report: ProbeReply, engine: HostEngine) -> ProbeReply:
+    library, why_no_library = _ask(engine.library_version)
+    version, why_no_engine = _ask(engine.engine_version)
+    report = msgspec.structs.replace(
+        report, library_version=library, engine_version=version, reachable=True
+    )
+    for why in (why_no_library, why_no_engine):
+        if why:
+            report = _with(report, why, codes.MATCH_VERSIONS)
+    if _numbers(library) > _numbers(version) > ():
+        problem = f"the client ({library}) is newer than the host engine ({version})"
+        report = _with(report, f"{problem}; some calls may fail", codes.MATCH_VERSIONS)
+    return report
+
+
+def _profiling(report: ProbeReply, start: Start, clock: Clock, engine: HostEngine) -> ProbeReply:
+    plan = Plan(tuple(start.fields), Periods(start.watch_s, start.clock_s))
+    try:
+        session = DcgmSession(engine, plan, clock)
+    except EngineError as error:
+        failure = failure_of(error, start)
+        return _with(report, failure.message, failure.remedy, done=True)
+    states = session.profiling()
+    for state in states:
+        if not state.ok:
+            report = _with(report, f"{state.uuid}: no profiling: {state.reason}", state.remedy)
+    if not session.targets():
+        report = _with(report, "the host engine sees no GPU", codes.INSTALL_DRIVER)
+    return msgspec.structs.replace(report, profiling=states, done=True)
+
+
+def _ask(question: Callable[[], str]) -> tuple[str, str]:
+    try:
+        return question(), ""
+    except EngineError as error:
+        return "", f"unknown version: {error}"
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(p) for p in version.split(".") if p.isdigit())
+
+
+def _with(report: ProbeReply, sentence: str, remedy: str, *, done: bool = False) -> ProbeReply:
+    return msgspec.structs.replace(
+        report, problems=[*report.problems, (sentence, remedy)], done=done
+    )

@@ -1,11 +1,15 @@
-"""DCGM's return codes in words: enters a code, leaves reason, sentence and remedy.
+"""DCGM's numbers explained: return codes, and values that mean "no value".
+
+Enters a code or a raw value; leaves the reason, with a sentence and a remedy for people.
 
 Source: dcgm_structs.h (DCGM 3.3 to 4.6); codes are stable, names are not.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from enum import IntEnum
 
 from otel_ofu.model import GapReason
 
@@ -23,7 +27,7 @@ PAUSED = -54
 DRIVER_NOT_LOADED = -56
 
 VERSION_CODES = frozenset({VERSION_MISMATCH, FUNCTION_NOT_FOUND})
-"""Client and engine do not fit; trying again at once changes nothing."""
+"""DcgmClient and engine do not fit; trying again at once changes nothing."""
 
 
 def install(package: str) -> str:
@@ -58,8 +62,8 @@ MATCH_VERSIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
-    """One state in words: `reason` for the gap, `detail` for people, `remedy` if there is one."""
+class DcgmTrouble:
+    """A state explained: `reason` for the gap, `detail` for people, `remedy` if there is one."""
 
     reason: GapReason
     detail: str
@@ -67,67 +71,130 @@ class Trouble:
 
 
 _TROUBLES = {
-    NOT_SUPPORTED: Trouble(GapReason.NOT_SUPPORTED, "not supported on this device"),
-    TIMEOUT: Trouble(GapReason.FAILED, "the host engine did not answer in time", RESTART_ENGINE),
-    VERSION_MISMATCH: Trouble(
+    NOT_SUPPORTED: DcgmTrouble(GapReason.NOT_SUPPORTED, "not supported on this device"),
+    TIMEOUT: DcgmTrouble(
+        GapReason.FAILED, "the host engine did not answer in time", RESTART_ENGINE
+    ),
+    VERSION_MISMATCH: DcgmTrouble(
         GapReason.FAILED, "client and host engine have different versions", MATCH_VERSIONS
     ),
-    -13: Trouble(GapReason.NOT_SUPPORTED, "this engine does not know the field", MATCH_VERSIONS),
-    NO_DATA: Trouble(GapReason.NOT_READY, "watched, but nothing was recorded yet"),
-    -15: Trouble(GapReason.STALE, "the engine calls its last sample stale"),
-    -16: Trouble(GapReason.FAILED, "the engine does not watch the field"),
-    -17: Trouble(GapReason.NOT_PERMITTED, "the engine may not read this", ALLOW_PROFILING),
-    -18: Trouble(GapReason.FAILED, "the GPU is lost", "drain the node and reset the GPU"),
-    -19: Trouble(GapReason.FAILED, "the GPU needs a reset", "drain the node and reset the GPU"),
-    FUNCTION_NOT_FOUND: Trouble(
+    -13: DcgmTrouble(
+        GapReason.NOT_SUPPORTED, "this engine does not know the field", MATCH_VERSIONS
+    ),
+    NO_DATA: DcgmTrouble(GapReason.NOT_READY, "watched, but nothing was recorded yet"),
+    -15: DcgmTrouble(GapReason.STALE, "the engine calls its last sample stale"),
+    -16: DcgmTrouble(GapReason.FAILED, "the engine does not watch the field"),
+    -17: DcgmTrouble(GapReason.NOT_PERMITTED, "the engine may not read this", ALLOW_PROFILING),
+    -18: DcgmTrouble(GapReason.FAILED, "the GPU is lost", "drain the node and reset the GPU"),
+    -19: DcgmTrouble(GapReason.FAILED, "the GPU needs a reset", "drain the node and reset the GPU"),
+    FUNCTION_NOT_FOUND: DcgmTrouble(
         GapReason.FAILED, "one of client and host engine is too old for the other", MATCH_VERSIONS
     ),
-    CONNECTION_LOST: Trouble(
+    CONNECTION_LOST: DcgmTrouble(
         GapReason.FAILED, "the connection to the host engine is gone", START_ENGINE
     ),
-    -22: Trouble(GapReason.NOT_SUPPORTED, "DCGM does not support this GPU"),
-    LIMIT_REACHED: Trouble(
+    -22: DcgmTrouble(GapReason.NOT_SUPPORTED, "DCGM does not support this GPU"),
+    LIMIT_REACHED: DcgmTrouble(
         GapReason.FAILED,
         "the host engine has no free group: 64 groups and 64 field groups serve all its clients",
         "see dcgmi group --list and dcgmi fieldgroup --list, stop the client that leaks them or "
         + RESTART_ENGINE,
     ),
-    -29: Trouble(
+    -29: DcgmTrouble(
         GapReason.NOT_PERMITTED,
         "profiling is kept to administrators and the host engine is none",
         ALLOW_PROFILING,
     ),
-    -32: Trouble(GapReason.NOT_SUPPORTED, "the field is not for this call"),
-    -33: Trouble(
+    -32: DcgmTrouble(GapReason.NOT_SUPPORTED, "the field is not for this call"),
+    -33: DcgmTrouble(
         GapReason.NOT_SUPPORTED, "the engine has no profiling module loaded", INSTALL_PROFILING
     ),
-    -34: Trouble(
+    -34: DcgmTrouble(
         GapReason.FAILED,
         "another profiler holds the GPU's counters (Nsight, CUPTI or a second DCGM)",
         "end the other profiler; see sudo lsof /dev/nvidia*",
     ),
-    -35: Trouble(GapReason.NOT_SUPPORTED, "no GPU that DCGM supports"),
-    -36: Trouble(
+    -35: DcgmTrouble(GapReason.NOT_SUPPORTED, "no GPU that DCGM supports"),
+    -36: DcgmTrouble(
         GapReason.NOT_SUPPORTED, "no profiling counters on this GPU with this driver or as a vGPU"
     ),
-    -37: Trouble(
+    -37: DcgmTrouble(
         GapReason.FAILED, "the profiling module failed and does not recover", RESTART_ENGINE
     ),
-    MULTI_PASS: Trouble(GapReason.NOT_SUPPORTED, "too many counters for this GPU to take together"),
-    PAUSED: Trouble(
+    MULTI_PASS: DcgmTrouble(
+        GapReason.NOT_SUPPORTED, "too many counters for this GPU to take together"
+    ),
+    PAUSED: DcgmTrouble(
         GapReason.NOT_READY, "profiling is paused in the engine", "dcgmi profile --resume"
     ),
-    DRIVER_NOT_LOADED: Trouble(
+    DRIVER_NOT_LOADED: DcgmTrouble(
         GapReason.FAILED, "the host engine found no NVIDIA driver", INSTALL_DRIVER
     ),
-    -57: Trouble(GapReason.FAILED, "the NVIDIA driver hangs", "see the kernel's log (dmesg)"),
-    -67: Trouble(GapReason.FAILED, "the GPUs are detached from the engine", "dcgmi set --attach"),
+    -57: DcgmTrouble(GapReason.FAILED, "the NVIDIA driver hangs", "see the kernel's log (dmesg)"),
+    -67: DcgmTrouble(
+        GapReason.FAILED, "the GPUs are detached from the engine", "dcgmi set --attach"
+    ),
 }
 
 
-def trouble(code: int, words: str = "") -> Trouble:
-    """What a code means; unknown codes keep the number and DCGM's own words."""
+def trouble(code: int, detail: str = "") -> DcgmTrouble:
+    """What a code means; unknown codes keep the number and DCGM's own text."""
     known = _TROUBLES.get(code)
     if known is not None:
         return known
-    return Trouble(GapReason.FAILED, f"DCGM error {code}" + (f": {words}" if words else ""))
+    return DcgmTrouble(GapReason.FAILED, f"DCGM error {code}" + (f": {detail}" if detail else ""))
+
+
+# Source: dcgm_fields.h and dcgmvalue.py, the first blank of each type; the status of a blank is 0.
+_INT32 = 0x7FFFFFF0
+_INT64 = 0x7FFFFFFFFFFFFFF0
+_DOUBLE = 2.0**47
+
+
+class Blank(IntEnum):
+    """What the blank means; its number is the distance from the type's first blank."""
+
+    PLAIN = 0
+    NOT_FOUND = 1
+    NOT_SUPPORTED = 2
+    NOT_PERMITTED = 3
+
+
+_TEXTS = {
+    "<<<NULL>>>": Blank.PLAIN,
+    "<<<NOT_FOUND>>>": Blank.NOT_FOUND,
+    "<<<NOT_SUPPORTED>>>": Blank.NOT_SUPPORTED,
+    "<<<NOT_PERM>>>": Blank.NOT_PERMITTED,
+}
+
+
+def blank_reason(value: float | str | None) -> Blank | None:
+    """The blank that a value is; None for a value. NaN and infinities are plain blanks.
+
+    A 32-bit blank counts in a 64-bit field too: some drivers' values arrive unconverted.
+    """
+    match value:
+        case None:
+            return Blank.PLAIN
+        case str():
+            return _blank_text(value)
+        case int():
+            return _offset(value - _INT64) if value >= _INT64 else _exact(value - _INT32)
+        case _:
+            if not math.isfinite(value):
+                return Blank.PLAIN
+            return _offset(int(value - _DOUBLE)) if value >= _DOUBLE else None
+
+
+def _blank_text(text: str) -> Blank | None:
+    if not text.startswith("<<<") or ">>>" not in text:
+        return None
+    return _TEXTS.get(text, Blank.PLAIN)
+
+
+def _offset(distance: int) -> Blank:
+    return _exact(distance) or Blank.PLAIN
+
+
+def _exact(distance: int) -> Blank | None:
+    return Blank(distance) if 0 <= distance <= max(Blank) else None

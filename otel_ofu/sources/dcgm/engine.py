@@ -8,6 +8,7 @@ Source: dcgm_agent.h and dcgm_structs.h of DCGM 3.3 to 4.6.
 from __future__ import annotations
 
 import os
+import re
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,17 +16,69 @@ from dataclasses import dataclass
 from typing import Any
 
 from otel_ofu.sources.dcgm import codes
-from otel_ofu.sources.dcgm.answers import (
-    Entity,
-    MetricGroup,
-    MigEntity,
-    mig_entity,
-    sample,
-    version,
-)
 from otel_ofu.sources.dcgm.bindings import Bindings
 from otel_ofu.sources.dcgm.settings import Endpoint
-from otel_ofu.sources.dcgm.wire import Sample
+from otel_ofu.sources.dcgm.wire import DcgmSample, Value
+
+Entity = tuple[int, int]
+"""(entity group, entity id) as DCGM numbers them."""
+
+NONE, GPU, GPU_INSTANCE, COMPUTE_INSTANCE = 0, 1, 4, 5
+
+
+@dataclass(frozen=True, slots=True)
+class MigEntity:
+    """A GPU instance or a compute instance as the hierarchy call lists it."""
+
+    entity: Entity
+    parent: Entity
+    instance_id: int
+    slices: int
+
+
+@dataclass(frozen=True, slots=True)
+class MetricGroup:
+    """Profiling fields that are taken together; equal `major` with other `minor` takes turns."""
+
+    major: int
+    minor: int
+    fields: tuple[int, ...]
+
+
+def mig_entity(row: Any) -> MigEntity:  # noqa: ANN401 - c_dcgmMigHierarchyInfo_v2
+    return MigEntity(
+        entity=(row.entity.entityGroupId, row.entity.entityId),
+        parent=(row.parent.entityGroupId, row.parent.entityId),
+        instance_id=row.info.nvmlInstanceId,
+        slices=row.info.nvmlProfileSlices,
+    )
+
+
+def sample(raw: Any) -> DcgmSample:  # noqa: ANN401 - c_dcgmFieldValue_v1 or _v2
+    return DcgmSample(raw.fieldId, raw.status, raw.ts, _value(raw))
+
+
+def _value(raw: Any) -> Value:  # noqa: ANN401 - see above
+    kind = chr(raw.fieldType)
+    if kind in "it":
+        return int(raw.value.i64)
+    if kind == "d":
+        return float(raw.value.dbl)
+    if kind == "s":
+        return _text(raw.value.str)
+    return None
+
+
+def _text(raw: str | bytes) -> str:
+    # The bindings' structures decode by themselves; plain ctypes ones do not.
+    return raw if isinstance(raw, str) else raw.decode("utf-8", errors="replace")
+
+
+def version(message: Any) -> str:  # noqa: ANN401 - c_dcgmVersionInfo_v2
+    text = _text(message.rawBuildInfoString)
+    match = re.search(r"version:([^;]+)", text)
+    return match[1] if match else text
+
 
 CONNECT_TIMEOUT_MS = 2000
 _EMPTY_GROUP = 1
@@ -38,24 +91,24 @@ _ARCHITECTURES = {
 
 
 class EngineError(Exception):
-    """A call was refused: DCGM's code, its words, and what was asked."""
+    """A call was refused: DCGM's code, its text, and the call."""
 
-    def __init__(self, code: int, words: str, call: str) -> None:
-        super().__init__(f"{call}: {words} ({code})")
+    def __init__(self, code: int, detail: str, call: str) -> None:
+        super().__init__(f"{call}: {detail} ({code})")
         self.code = code
-        self.words = words
+        self.detail = detail
         self.call = call
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
-    """A running watch: both handles, which `Engine` deletes."""
+class EngineWatch:
+    """A running watch: both handles, which `HostEngine` deletes."""
 
     group: Any
     fields: Any
 
 
-class Engine:
+class HostEngine:
     """Used by one thread: start and end of DCGM's client are not thread safe."""
 
     def __init__(self, bindings: Bindings, where: Endpoint) -> None:
@@ -93,14 +146,14 @@ class Engine:
         ]
 
     def architecture(self, gpu_id: int) -> str:
-        """Such as `hopper`; empty where the bindings (3.x) or the engine cannot tell."""
+        """Such as `hopper`; empty where the bindings (3.x) or the engine does not know."""
         if not hasattr(self._agent, "dcgmGetGpuChipArchitecture"):
             return ""
         try:
             with self._call("read the architecture"):
                 number = self._agent.dcgmGetGpuChipArchitecture(self._id, gpu_id)
         except EngineError:
-            return ""  # a label only; the fields tell everything that matters
+            return ""  # a label only; nothing else depends on it
         return _ARCHITECTURES.get(number, "")
 
     def profiling_paused(self) -> bool:
@@ -144,28 +197,28 @@ class Engine:
         self._field_groups.append(group)
         return group
 
-    def watch(self, group: Any, fields: Any, period_s: float, keep_s: float) -> Watch:  # noqa: ANN401
+    def watch(self, group: Any, fields: Any, period_s: float, keep_s: float) -> EngineWatch:  # noqa: ANN401
         """Start sampling; the engine takes one sample of each field before it answers."""
         with self._call("watch fields"):
             group.samples.WatchFields(fields, round(period_s * 1e6), keep_s, 0)
-        return Watch(group, fields)
+        return EngineWatch(group, fields)
 
-    def latest(self, entities: Sequence[Entity], fields: Sequence[int]) -> list[list[Sample]]:
+    def latest(self, entities: Sequence[Entity], fields: Sequence[int]) -> list[list[DcgmSample]]:
         """The newest sample of every field, one list for each entity, from the engine's cache."""
         pair = self._dcgm.dcgm_structs.c_dcgmGroupEntityPair_t
         with self._call("read values"):
             answer = self._agent.dcgmEntitiesGetLatestValues(
                 self._id, [pair(*e) for e in entities], list(fields), 0
             )
-        place = {entity: i for i, entity in enumerate(entities)}
-        samples: list[list[Sample]] = [[] for _ in entities]
+        index = {entity: i for i, entity in enumerate(entities)}
+        samples: list[list[DcgmSample]] = [[] for _ in entities]
         for value in answer:
-            samples[place[value.entityGroupId, value.entityId]].append(sample(value))
+            samples[index[value.entityGroupId, value.entityId]].append(sample(value))
         return samples
 
-    def history(self, watch: Watch, since_s: float) -> list[tuple[Entity, Sample]]:
+    def history(self, watch: EngineWatch, since_s: float) -> list[tuple[Entity, DcgmSample]]:
         """All samples of a watch since an instant, in the engine's order."""
-        found: list[tuple[Entity, Sample]] = []
+        found: list[tuple[Entity, DcgmSample]] = []
 
         def collect(group: int, entity: int, values: Any, count: int, _: object) -> int:  # noqa: ANN401
             found.extend(((group, entity), sample(values[i])) for i in range(count))

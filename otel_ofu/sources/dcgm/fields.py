@@ -1,19 +1,43 @@
-"""Which fields to ask DCGM for: enters the registry, leaves fields in order of importance.
+"""Which fields to ask DCGM for, and which of them a GPU or MIG instance can take together.
 
-Fields by number, never by name: names changed in 4.6, numbers did not.
-Source: dcgm_fields.h; bits of field 112: nvml.h, nvmlClocksEventReasons.
+Enters: the registry, metric groups of an engine. Leaves: fields in order of importance, and a
+`Choice` of profiling fields. Fields by number, never by name: names changed in 4.6, numbers did
+not. Source: dcgm_fields.h; bits of field 112: nvml.h, nvmlClocksEventReasons. Profiling: DCGM's
+feature overview, "Profiling Metrics": groups of one major id and other minor ids take turns on
+Volta to Ada, and the values are extrapolated. Hopper and later take all together.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from otel_ofu.catalog.registry import Registry
-from otel_ofu.sources.dcgm.blocks import SM_CLOCK, XID
-from otel_ofu.sources.dcgm.profiling import TENSOR_ACTIVE, is_profiling
+from otel_ofu.model import GapReason
+from otel_ofu.sources.dcgm.codes import DcgmTrouble
+from otel_ofu.sources.dcgm.engine import COMPUTE_INSTANCE, GPU, GPU_INSTANCE, MetricGroup
 
+if TYPE_CHECKING:  # the child process does without the catalogue
+    from otel_ofu.catalog.registry import Registry
+
+TENSOR_ACTIVE = 1004
+SM_CLOCK = 100
 MAX_SM_CLOCK = 113
 EVENT_REASONS = 112
+CLOCKS = frozenset({SM_CLOCK, 101, 113, 114})
+"""A MIG instance has none of its own: those of its GPU hold for it."""
+
+XID = 230
+FAST = frozenset({SM_CLOCK, XID, TENSOR_ACTIVE})
+"""Read between two reads of all: what changes within a tick, or is lost when it changes again."""
+_MEMORY = frozenset({250, 251, 252, 253})
+_DRAM_ACTIVE = 1005
+_WHOLE_GPU = frozenset({1009, 1010, 1011, 1012, *range(1084, 1097)})
+ESSENTIAL = (TENSOR_ACTIVE, 1001, 1002, 1005)
+"""What OFU and its first explanations need; asked for alone when all is too much."""
+
+_GPM_ARCHITECTURES = frozenset({"hopper", "blackwell"})
+_FIRST, _LAST = 1001, 1199
 
 _OFU_FIRST = (TENSOR_ACTIVE, SM_CLOCK, MAX_SM_CLOCK)
 _NANOSECONDS = 1e-9
@@ -72,3 +96,69 @@ def _field(registry: Registry, field_id: int, key: str) -> Field:
     scale = metric.dcgm.scale if metric.dcgm else 1
     is_mean = metric.kind == "gauge" and (is_profiling(field_id) or field_id == SM_CLOCK)
     return Field(field_id, (key,), scale, is_mean)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Fields to watch, in the order asked for, and why each of the others is not."""
+
+    taken: tuple[int, ...]
+    left: Mapping[int, str]
+
+
+def is_profiling(field_id: int) -> bool:
+    return _FIRST <= field_id <= _LAST
+
+
+def has_level(field_id: int, level: int) -> bool:
+    """Whether entities of a level can have a field. Source: levels in dcgm_fields.h."""
+    if level == GPU:
+        return True
+    measured = is_profiling(field_id) and field_id not in _WHOLE_GPU
+    if level == GPU_INSTANCE:
+        return measured or field_id in _MEMORY
+    return level == COMPUTE_INSTANCE and measured and field_id != _DRAM_ACTIVE
+
+
+def absent_at(level: int) -> DcgmTrouble:
+    """Why a MIG instance lacks a field that its GPU has."""
+    if level == COMPUTE_INSTANCE:
+        return DcgmTrouble(
+            GapReason.NOT_SUPPORTED, "counted for the GPU instance, which is shared, or for the GPU"
+        )
+    return DcgmTrouble(GapReason.NOT_SUPPORTED, "counted for the whole GPU only")
+
+
+def choose(wanted: Sequence[int], groups: Sequence[MetricGroup]) -> Choice:
+    """Fields that never take turns; whatever stands first in `wanted` wins."""
+    bound: dict[int, int] = {}
+    first: dict[int, int] = {}
+    taken: list[int] = []
+    left: dict[int, str] = {}
+    for field_id in wanted:
+        homes = [g for g in groups if field_id in g.fields]
+        home = next((g for g in homes if bound.get(g.major, g.minor) == g.minor), None)
+        if home is not None:
+            bound[home.major] = home.minor
+            first.setdefault(home.major, field_id)
+            taken.append(field_id)
+        elif homes:
+            left[field_id] = f"cannot be watched together with field {first[homes[0].major]}"
+        else:
+            left[field_id] = "this GPU has no such counter"
+    return Choice(tuple(taken), left)
+
+
+def attempts(fields: Sequence[int]) -> list[tuple[int, ...]]:
+    """What to ask for, one after the other, while the engine answers that it is too much."""
+    essential = tuple(f for f in fields if f in ESSENTIAL)
+    alone = tuple(f for f in fields if f == TENSOR_ACTIVE)
+    return [a for a in dict.fromkeys([tuple(fields), essential, alone]) if a]
+
+
+def backend(groups: Sequence[MetricGroup], architecture: str, gpm: bool | None) -> str:  # noqa: FBT001 - a fact of the GPU, not an option
+    """`gpm` or `multiplexed`; asked of the GPU where the engine knows (4.x), else inferred."""
+    if gpm is None:
+        takes_turns = len({g.major for g in groups}) < len(groups)
+        return "multiplexed" if takes_turns and architecture not in _GPM_ARCHITECTURES else "gpm"
+    return "gpm" if gpm else "multiplexed"

@@ -1,6 +1,6 @@
-"""What an engine can see: enters an `Engine`, leaves GPUs and MIG instances with identity.
+"""What an engine can see: enters an `HostEngine`, leaves GPUs and MIG instances with identity.
 
-MIG: one target for each compute instance, since that is what a job is given. Where it is alone in
+MIG: one device for each compute instance, since that is what a job is given. Where it is alone in
 its GPU instance, the values are those of the GPU instance, which has memory counters too.
 """
 
@@ -9,22 +9,22 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-import msgspec
-
+from otel_ofu.model import Device
 from otel_ofu.sources.dcgm import codes
-from otel_ofu.sources.dcgm.answers import (
+from otel_ofu.sources.dcgm.codes import blank_reason
+from otel_ofu.sources.dcgm.engine import (
     COMPUTE_INSTANCE,
     GPU,
     GPU_INSTANCE,
     NONE,
+    EngineError,
     Entity,
+    HostEngine,
     MigEntity,
 )
-from otel_ofu.sources.dcgm.blanks import blank_reason
-from otel_ofu.sources.dcgm.engine import Engine, EngineError
-from otel_ofu.sources.dcgm.wire import Sample, Target
+from otel_ofu.sources.dcgm.wire import DcgmSample
 
 DRIVER, NAME, NVML_INDEX, SERIAL, UUID, PCI, MAX_SLICES = 1, 50, 52, 53, 54, 57, 69
 GPM_SUPPORT = 94
@@ -40,13 +40,13 @@ GROUP_SIZE = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
-    """One target and where its values are: `entity`, and on its GPU `gpu` the clocks.
+class DcgmUnit:
+    """One device and where its values are: `entity`, and on its GPU `gpu` the clocks.
 
-    `gpm` is whether the GPU is profiled through the driver; None where the engine cannot tell.
+    `gpm` is whether the GPU is profiled through the driver; None where the engine does not know.
     """
 
-    target: Target
+    device: Device
     entity: Entity
     gpu: Entity
     gpm: bool | None
@@ -54,20 +54,20 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class Inventory:
+class DcgmInventory:
     """All units, the ids that must stay equal for them to stay true, and what was left out."""
 
-    units: tuple[Unit, ...]
+    units: tuple[DcgmUnit, ...]
     layout: tuple[object, ...]
     notes: tuple[str, ...] = ()
 
 
-def layout(engine: Engine) -> tuple[object, ...]:
+def layout(engine: HostEngine) -> tuple[object, ...]:
     """GPUs and MIG instances by id: changes when someone reconfigures them."""
     return (tuple(engine.gpu_ids()), tuple(_mig(engine)))
 
 
-def take(engine: Engine) -> Inventory:
+def take(engine: HostEngine) -> DcgmInventory:
     """Ask the engine for everything it sees. GPUs without a UUID are noted and left out."""
     gpus, mig = engine.gpu_ids(), _mig(engine)
     entities = [(GPU, i) for i in gpus] + [m.entity for m in mig]
@@ -75,12 +75,12 @@ def take(engine: Engine) -> Inventory:
     driver = _driver(engine, gpus)
     units = [_gpu_unit(engine, (GPU, i), facts[GPU, i], driver) for i in gpus]
     units += _mig_units(mig, facts, {u.entity: u for u in units})
-    nameless = [u.entity for u in units if not u.target.uuid]
+    nameless = [u.entity for u in units if not u.device.uuid]
     notes = tuple(f"DCGM gives no UUID for entity {e}; it is left out" for e in nameless)
-    return Inventory(tuple(u for u in units if u.target.uuid), (tuple(gpus), tuple(mig)), notes)
+    return DcgmInventory(tuple(u for u in units if u.device.uuid), (tuple(gpus), tuple(mig)), notes)
 
 
-def is_known(engine: Engine, field_id: int) -> bool:
+def is_known(engine: HostEngine, field_id: int) -> bool:
     """Whether this engine knows a field; one unknown id would spoil a whole group."""
     try:
         engine.drop(None, engine.field_group([field_id]))
@@ -91,7 +91,7 @@ def is_known(engine: Engine, field_id: int) -> bool:
     return True
 
 
-def _mig(engine: Engine) -> list[MigEntity]:
+def _mig(engine: HostEngine) -> list[MigEntity]:
     try:
         return engine.mig_entities()
     except EngineError as error:
@@ -101,8 +101,8 @@ def _mig(engine: Engine) -> list[MigEntity]:
         raise
 
 
-def _facts(engine: Engine, entities: Sequence[Entity]) -> dict[Entity, dict[int, str]]:
-    """Identity of every entity: looked at once, since it stays while the entity exists."""
+def _facts(engine: HostEngine, entities: Sequence[Entity]) -> dict[Entity, dict[int, str]]:
+    """Identity of every entity: read once, since it stays while the entity exists."""
     fields = [*_IDENTITY, *([GPM_SUPPORT] if is_known(engine, GPM_SUPPORT) else [])]
     facts: dict[Entity, dict[int, str]] = {}
     for start in range(0, len(entities), GROUP_SIZE):
@@ -112,7 +112,7 @@ def _facts(engine: Engine, entities: Sequence[Entity]) -> dict[Entity, dict[int,
     return facts
 
 
-def _driver(engine: Engine, gpus: Sequence[int]) -> str:
+def _driver(engine: HostEngine, gpus: Sequence[int]) -> str:
     """Version of the driver: a field of the whole machine, watched through any GPU."""
     if not gpus:
         return ""
@@ -126,8 +126,8 @@ def _driver(engine: Engine, gpus: Sequence[int]) -> str:
 
 
 def _look(
-    engine: Engine, watched: Sequence[Entity], read: Sequence[Entity], fields: Sequence[int]
-) -> list[list[Sample]]:
+    engine: HostEngine, watched: Sequence[Entity], read: Sequence[Entity], fields: Sequence[int]
+) -> list[list[DcgmSample]]:
     group, field_group = engine.group(watched), engine.field_group(fields)
     engine.watch(group, field_group, _ONCE_S, 2 * _ONCE_S)
     samples = engine.latest(read, fields)
@@ -135,15 +135,17 @@ def _look(
     return samples
 
 
-def _text(sample: Sample) -> str:
+def _text(sample: DcgmSample) -> str:
     value = sample.value
     blank = blank_reason(value) is not None
     return "" if sample.status or value is None or blank else str(value)
 
 
-def _gpu_unit(engine: Engine, entity: Entity, facts: Mapping[int, str], driver: str) -> Unit:
+def _gpu_unit(
+    engine: HostEngine, entity: Entity, facts: Mapping[int, str], driver: str
+) -> DcgmUnit:
     index, gpm, slices = (facts.get(f, "") for f in (NVML_INDEX, GPM_SUPPORT, MAX_SLICES))
-    target = Target(
+    device = Device(
         uuid=facts.get(UUID, ""),
         index=int(index) if index else None,
         model=facts.get(NAME, ""),
@@ -152,12 +154,14 @@ def _gpu_unit(engine: Engine, entity: Entity, facts: Mapping[int, str], driver: 
         driver_version=driver,
         architecture=engine.architecture(entity[1]),
     )
-    return Unit(target, entity, entity, gpm == "1" if gpm else None, int(slices or 0))
+    return DcgmUnit(device, entity, entity, gpm == "1" if gpm else None, int(slices or 0))
 
 
 def _mig_units(
-    mig: Sequence[MigEntity], facts: Mapping[Entity, Mapping[int, str]], gpus: Mapping[Entity, Unit]
-) -> list[Unit]:
+    mig: Sequence[MigEntity],
+    facts: Mapping[Entity, Mapping[int, str]],
+    gpus: Mapping[Entity, DcgmUnit],
+) -> list[DcgmUnit]:
     instances = {m.entity: m for m in mig if m.entity[0] == GPU_INSTANCE}
     computes = [m for m in mig if m.entity[0] == COMPUTE_INSTANCE]
     shared_by = Counter(m.parent for m in computes)
@@ -166,22 +170,25 @@ def _mig_units(
         instance = instances.get(compute.parent)
         gpu = gpus.get(instance.parent) if instance else None
         if instance is None or gpu is None:
-            continue  # torn down between two calls; the next look sees it whole
+            continue  # torn down between two calls; the next inventory has it whole
         source = instance if shared_by[compute.parent] == 1 else compute
-        target = _mig_target(compute, instance, gpu, facts)
-        units.append(Unit(target, source.entity, gpu.entity, gpu.gpm, gpu.max_slices))
+        device = _mig_device(compute, instance, gpu, facts)
+        units.append(DcgmUnit(device, source.entity, gpu.entity, gpu.gpm, gpu.max_slices))
     return units
 
 
-def _mig_target(
-    compute: MigEntity, instance: MigEntity, gpu: Unit, facts: Mapping[Entity, Mapping[int, str]]
-) -> Target:
+def _mig_device(
+    compute: MigEntity,
+    instance: MigEntity,
+    gpu: DcgmUnit,
+    facts: Mapping[Entity, Mapping[int, str]],
+) -> Device:
     names = [facts[m.entity].get(NAME, "") for m in (compute, instance)]
     profiles = [m[0] for m in map(_PROFILE.search, names) if m]
-    return msgspec.structs.replace(
-        gpu.target,
+    return replace(
+        gpu.device,
         uuid=facts[compute.entity].get(UUID) or facts[instance.entity].get(UUID, ""),
-        parent=gpu.target.uuid,
+        parent=gpu.device.uuid,
         sm_share=min(1.0, compute.slices / (gpu.max_slices or _USUAL_SLICES)) or 1.0,
         mig_profile=profiles[0] if profiles else "",
         mig_instance_id=instance.instance_id,

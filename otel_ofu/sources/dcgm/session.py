@@ -1,38 +1,90 @@
 """One life of a connection: what is there, what is watched, and every new sample of it.
 
-Enters: an `Engine` and a `Plan`. Leaves: samples by target, and the topology they belong to.
+Enters: a `HostEngine` and a `Plan`. Leaves: samples by target, and the topology they belong to.
 EngineError means that the session is over and `close` is due.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import msgspec
-
 from otel_ofu.model.clock import Clock
-from otel_ofu.sources.dcgm import codes, inventory, profiling
-from otel_ofu.sources.dcgm.answers import Entity
-from otel_ofu.sources.dcgm.blanks import Blank, blank_reason
-from otel_ofu.sources.dcgm.blocks import (
-    CLOCKS,
-    Block,
+from otel_ofu.sources.dcgm import codes, inventory
+from otel_ofu.sources.dcgm.codes import Blank, DcgmTrouble, blank_reason
+from otel_ofu.sources.dcgm.engine import EngineError, EngineWatch, Entity, HostEngine
+from otel_ofu.sources.dcgm.fields import CLOCKS, absent_at, has_level, is_profiling
+from otel_ofu.sources.dcgm.inventory import DcgmUnit
+from otel_ofu.sources.dcgm.watch import (
+    EntityGroup,
+    FieldGroup,
     Periods,
-    Share,
-    absent_at,
-    blocks,
-    has_level,
+    Watcher,
+    entity_groups,
+    known_fields,
 )
-from otel_ofu.sources.dcgm.codes import Trouble
-from otel_ofu.sources.dcgm.engine import Engine, EngineError
-from otel_ofu.sources.dcgm.inventory import Unit
-from otel_ofu.sources.dcgm.recent import Recent, unstick
-from otel_ofu.sources.dcgm.watching import Watcher, known_fields
-from otel_ofu.sources.dcgm.wire import GpuProfiling, Sample, StandingGap, Target
+from otel_ofu.sources.dcgm.wire import FUTURE_S, DcgmSample, DcgmTarget, GpuProfiling, StandingGap
 
-LOOK_AGAIN_S = 60.0
-"""Between two looks at which GPUs and MIG instances there are."""
+RESCAN_S = 60.0
+"""Between two checks which GPUs and MIG instances there are. Starting value."""
+
+_HISTORY_S = 60.0
+"""How far back a sample is looked for after the engine's clock stepped back. Starting value."""
+
+
+_MOST = 128
+"""Samples kept of one field when nobody reads: two minutes of the fastest sensible clock."""
+
+_Key = tuple[Entity, int]
+
+
+class Recent:
+    """New samples by entity and field, oldest first; a sample is recognised by its time."""
+
+    def __init__(self) -> None:
+        self._latest: dict[_Key, DcgmSample] = {}
+        self._kept: dict[_Key, deque[DcgmSample]] = {}
+
+    def add(self, entity: Entity, samples: Sequence[DcgmSample]) -> None:
+        for sample in samples:
+            key = (entity, sample.field)
+            before = self._latest.get(key)
+            if before is None or before.ts_us != sample.ts_us:
+                self._kept.setdefault(key, deque(maxlen=_MOST)).append(sample)
+            self._latest[key] = sample
+
+    def take(self) -> dict[Entity, list[DcgmSample]]:
+        """What came since the last call, by entity; where nothing did, the sample as it stands."""
+        rows: dict[Entity, list[DcgmSample]] = {}
+        for key, sample in self._latest.items():
+            rows.setdefault(key[0], []).extend(self._kept.get(key) or [sample])
+        self._kept = {}
+        return rows
+
+
+def replace_future(
+    engine: HostEngine,
+    watches: Sequence[EngineWatch],
+    rows: dict[Entity, list[DcgmSample]],
+    now_s: float,
+) -> None:
+    """Replace, in `rows`, samples from the future by the newest that lies before `now_s`.
+
+    For when the engine's clock stepped back: its cache keeps answering the sample from the future,
+    while newer ones lie before it.
+    """
+    limit_us = round((now_s + FUTURE_S) * 1e6)
+    if not any(s.ts_us > limit_us for row in rows.values() for s in row):
+        return
+    newest: dict[_Key, DcgmSample] = {}
+    for watch in watches:
+        for entity, sample in engine.history(watch, now_s - _HISTORY_S):
+            key = (entity, sample.field)
+            if sample.ts_us <= limit_us and sample.ts_us >= newest.get(key, sample).ts_us:
+                newest[key] = sample
+    for entity, row in rows.items():
+        rows[entity] = [newest.get((entity, s.field), s) if s.ts_us > limit_us else s for s in row]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +95,10 @@ class Plan:
     periods: Periods
 
 
-class Session:
+class DcgmSession:
     """Used by one thread, like the engine that it owns."""
 
-    def __init__(self, engine: Engine, plan: Plan, clock: Clock) -> None:
+    def __init__(self, engine: HostEngine, plan: Plan, clock: Clock) -> None:
         self._engine = engine
         self._plan = plan
         self._clock = clock
@@ -54,20 +106,20 @@ class Session:
         self._recent = Recent()
         self._inventory = inventory.take(engine)
         self._known = frozenset(known_fields(engine, plan.fields))
-        self.blocks = blocks(
+        self.entity_groups = entity_groups(
             self._inventory.units, [f for f in plan.fields if f in self._known], plan.periods
         )
-        for block in self.blocks:
-            self._watcher.start(block)
+        for group in self.entity_groups:
+            self._watcher.start(group)
         self.watched_since_s = clock.now_s()
-        self._look_at_s = clock.monotonic_s() + LOOK_AGAIN_S
+        self._rescan_at_s = clock.monotonic_s() + RESCAN_S
         self._means_at_s = 0.0
         self.paused = False
 
-    def targets(self) -> list[Target]:
+    def targets(self) -> list[DcgmTarget]:
         """All targets with what is not read of them, in the order of `read`."""
-        blocks = {u.entity: b for b in self.blocks for u in b.units}
-        return [self._target(u, blocks) for u in self._inventory.units]
+        groups = {u.entity: g for g in self.entity_groups for u in g.units}
+        return [self._target(u, groups) for u in self._inventory.units]
 
     def poll(self) -> None:
         """Keep the samples that would be gone by the next read."""
@@ -75,18 +127,18 @@ class Session:
         with_means = now_s >= self._means_at_s
         if with_means:
             self._means_at_s = now_s + self._plan.periods.watch_s
-        for block in self.blocks:
-            fields = block.fast(with_means=with_means)
+        for group in self.entity_groups:
+            fields = group.fast(with_means=with_means)
             if fields:
-                self._keep(self._latest(block, fields))
+                self._keep(self._latest(group, fields))
 
-    def read(self) -> list[list[Sample]]:
+    def read(self) -> list[list[DcgmSample]]:
         """Every sample that is new since the last read, oldest first, for each target."""
-        for block in self.blocks:
-            if block.watched:
-                rows = self._latest(block, block.watched)
-                watches = [s.watch for s in block.shares if s.watch]
-                unstick(self._engine, watches, rows, self._clock.now_s())
+        for group in self.entity_groups:
+            if group.watched:
+                rows = self._latest(group, group.watched)
+                watches = [s.watch for s in group.field_groups if s.watch]
+                replace_future(self._engine, watches, rows, self._clock.now_s())
                 self._keep(rows)
         self._means_at_s = self._clock.monotonic_s() + self._plan.periods.watch_s
         samples = self._recent.take()
@@ -95,50 +147,48 @@ class Session:
 
     def changed(self) -> bool:
         """Try again what was refused; True when `targets` differs from before."""
-        return self._watcher.retry(self.blocks)
+        return self._watcher.retry(self.entity_groups)
 
     def outdated(self) -> bool:
-        """Whether GPUs or MIG instances came or went; looked at once a minute."""
+        """Whether GPUs or MIG instances came or went; checked once a minute."""
         now_s = self._clock.monotonic_s()
-        if now_s < self._look_at_s:
+        if now_s < self._rescan_at_s:
             return False
-        self._look_at_s = now_s + LOOK_AGAIN_S
+        self._rescan_at_s = now_s + RESCAN_S
         return inventory.layout(self._engine) != self._inventory.layout
 
     def notes(self) -> Iterator[str]:
         """What an operator should read once."""
         yield from self._inventory.notes
-        for block in self.blocks:
-            for share in block.shares:
-                yield from _share_notes(block, share)
+        for group in self.entity_groups:
+            for field_group in group.field_groups:
+                yield from _group_notes(group, field_group)
 
     def profiling(self) -> list[GpuProfiling]:
         """The state of profiling of every GPU and MIG instance."""
         return [
-            _profiling_of(unit, block, share)
-            for block in self.blocks
-            for share in block.shares
-            if share.profiling
-            for unit in block.units
+            _profiling_of(unit, group, field_group)
+            for group in self.entity_groups
+            for field_group in group.field_groups
+            if field_group.profiling
+            for unit in group.units
         ]
 
     def close(self) -> None:
         self._engine.close()
 
-    def _latest(self, block: Block, fields: Sequence[int]) -> dict[Entity, list[Sample]]:
-        entities = block.entities
+    def _latest(self, group: EntityGroup, fields: Sequence[int]) -> dict[Entity, list[DcgmSample]]:
+        entities = group.entities
         return dict(zip(entities, self._engine.latest(entities, fields), strict=True))
 
-    def _keep(self, rows: dict[Entity, list[Sample]]) -> None:
+    def _keep(self, rows: dict[Entity, list[DcgmSample]]) -> None:
         for entity, samples in rows.items():
             self._recent.add(entity, samples)
 
-    def _is_paused(self, samples: dict[Entity, list[Sample]]) -> bool:
+    def _is_paused(self, samples: dict[Entity, list[DcgmSample]]) -> bool:
         """Asked of the engine only when a profiling value is blank without a reason."""
         blank = any(
-            profiling.is_profiling(s.field)
-            and not s.status
-            and blank_reason(s.value) is Blank.PLAIN
+            is_profiling(s.field) and not s.status and blank_reason(s.value) is Blank.PLAIN
             for row in samples.values()
             for s in row
         )
@@ -147,56 +197,58 @@ class Session:
         except EngineError as error:
             if error.code == codes.CONNECTION_LOST:
                 raise
-            return False  # an engine that cannot say: the values stay blank without a reason
+            return False  # an engine that cannot answer: the values stay blank without a reason
 
-    def _of(self, unit: Unit, samples: dict[Entity, list[Sample]]) -> Iterator[Sample]:
+    def _of(self, unit: DcgmUnit, samples: dict[Entity, list[DcgmSample]]) -> Iterator[DcgmSample]:
         yield from samples.get(unit.entity, ())
         if unit.entity != unit.gpu:
             yield from (s for s in samples.get(unit.gpu, ()) if s.field in CLOCKS)
 
-    def _target(self, unit: Unit, blocks: dict[Entity, Block]) -> Target:
-        own, gpu = blocks[unit.entity], blocks.get(unit.gpu)
+    def _target(self, unit: DcgmUnit, groups: dict[Entity, EntityGroup]) -> DcgmTarget:
+        own, gpu = groups[unit.entity], groups.get(unit.gpu)
         troubles = {f: t for f in self._plan.fields if (t := self._trouble(f, unit, own, gpu))}
         gaps = [StandingGap(f, t.reason, t.detail) for f, t in troubles.items()]
-        return msgspec.structs.replace(unit.target, gaps=gaps)
+        return DcgmTarget(device=unit.device, gaps=gaps)
 
-    def _trouble(self, field_id: int, unit: Unit, own: Block, gpu: Block | None) -> Trouble | None:
+    def _trouble(
+        self, field_id: int, unit: DcgmUnit, own: EntityGroup, gpu: EntityGroup | None
+    ) -> DcgmTrouble | None:
         if field_id not in self._known:
             return codes.trouble(-13)
-        block = own
+        group = own
         if not has_level(field_id, unit.entity[0]):
             if gpu is None or field_id not in CLOCKS:
                 return absent_at(unit.entity[0])
-            block = gpu
-        return _trouble_in(block, field_id)
+            group = gpu
+        return _trouble_in(group, field_id)
 
 
-def _trouble_in(block: Block, field_id: int) -> Trouble | None:
-    for share in block.shares:
-        if field_id in share.left:
-            return share.left[field_id]
-        if field_id in share.fields:
-            return share.trouble
+def _trouble_in(group: EntityGroup, field_id: int) -> DcgmTrouble | None:
+    for field_group in group.field_groups:
+        if field_id in field_group.left:
+            return field_group.left[field_id]
+        if field_id in field_group.fields:
+            return field_group.trouble
     return None
 
 
-def _share_notes(block: Block, share: Share) -> Iterator[str]:
-    what = "profiling counters" if share.profiling else f"fields {share.fields}"
-    if share.trouble:
-        remedy = f" ({share.trouble.remedy})" if share.trouble.remedy else ""
-        yield f"{block.model}: no {what}: {share.trouble.detail}{remedy}"
-    for detail in dict.fromkeys(t.detail for t in share.left.values()):
-        fields = [f for f, t in share.left.items() if t.detail == detail]
-        yield f"{block.model}: without profiling fields {fields}: {detail}"
+def _group_notes(group: EntityGroup, field_group: FieldGroup) -> Iterator[str]:
+    what = "profiling counters" if field_group.profiling else f"fields {field_group.fields}"
+    if field_group.trouble:
+        remedy = f" ({field_group.trouble.remedy})" if field_group.trouble.remedy else ""
+        yield f"{group.model}: no {what}: {field_group.trouble.detail}{remedy}"
+    for detail in dict.fromkeys(t.detail for t in field_group.left.values()):
+        fields = [f for f, t in field_group.left.items() if t.detail == detail]
+        yield f"{group.model}: without profiling fields {fields}: {detail}"
 
 
-def _profiling_of(unit: Unit, block: Block, share: Share) -> GpuProfiling:
-    trouble = share.trouble
-    left = ", ".join(map(str, share.left))
+def _profiling_of(unit: DcgmUnit, group: EntityGroup, field_group: FieldGroup) -> GpuProfiling:
+    trouble = field_group.trouble
+    left = ", ".join(map(str, field_group.left))
     return GpuProfiling(
-        uuid=unit.target.uuid,
-        model=unit.target.model,
-        backend=block.backend if trouble is None else "none",
+        uuid=unit.device.uuid,
+        model=unit.device.model,
+        backend=group.backend if trouble is None else "none",
         ok=trouble is None,
         reason=trouble.detail if trouble else left and f"without fields {left}",
         remedy=trouble.remedy if trouble else "",

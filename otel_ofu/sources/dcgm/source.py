@@ -1,23 +1,37 @@
 """The source: enters `DcgmSettings`, leaves readings once a tick, whatever the engine does.
 
 It never waits longer for the child than its budget. A child that is late costs its devices gaps;
-one that stays silent is killed and started again.
+one that stays silent is killed and started again. `probe` checks once whether DCGM can be used:
+for `doctor`, and for the choice of a source.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from otel_ofu.catalog.registry import Registry
+from otel_ofu.catalog.registry import Registry, load_registry
 from otel_ofu.model import Gap, GapReason, Reading, Window
 from otel_ofu.model.clock import Clock
 from otel_ofu.model.errors import SourceError, SourceUnavailable
+from otel_ofu.sources.dcgm import codes
 from otel_ofu.sources.dcgm.child import STOP_GRACE_S, Channel, ChannelClosedError, Child
-from otel_ofu.sources.dcgm.judge import Moment
-from otel_ofu.sources.dcgm.readings import NAME, Interpreter
+from otel_ofu.sources.dcgm.fields import fields
+from otel_ofu.sources.dcgm.read import NAME, Interpreter, Moment
 from otel_ofu.sources.dcgm.settings import MIN_INTERVAL_S, DcgmSettings, endpoint
-from otel_ofu.sources.dcgm.wire import Failure, Read, Reply, Samples, Start, Target
+from otel_ofu.sources.dcgm.wire import (
+    DcgmTarget,
+    FailureReply,
+    GpuProfiling,
+    ProbeReply,
+    ProbeRequest,
+    Read,
+    Reply,
+    SamplesReply,
+    Start,
+)
 
 BUDGET_SHARE = 0.8
 """Of the interval: how long a read waits for the child."""
@@ -28,12 +42,17 @@ SILENCE_S = 30.0
 _FIRST_RESTART_S = 5.0
 _LONGEST_RESTART_S = 60.0
 _FASTEST_CLOCK_S = 1.0
+"""Starting values."""
+
+_PROBE_INTERVAL_S = 10.0
+_STOP_S = 0.5
+"""For the child of a probe to end."""
 
 _log = logging.getLogger(__name__)
 
 
 def start_message(settings: DcgmSettings, field_ids: Sequence[int], interval_s: float) -> Start:
-    """What a child is told first. Fields are taken twice a tick, so that none is ever too old."""
+    """The first message to a child. Fields are taken twice a tick, so that none is ever too old."""
     watch_s = max(MIN_INTERVAL_S, interval_s / 2)
     return Start(settings, list(field_ids), watch_s, min(_FASTEST_CLOCK_S, watch_s))
 
@@ -70,9 +89,9 @@ class DcgmSource:
         self._restart_at_s = 0.0
         self._restart_wait_s = _FIRST_RESTART_S
         self._epoch = 0
-        self._targets: Sequence[Target] = ()
+        self._targets: Sequence[DcgmTarget] = ()
         self._last_read_s: float | None = None
-        self._said = ""
+        self._logged = ""
 
     @property
     def name(self) -> str:
@@ -82,11 +101,11 @@ class DcgmSource:
         """A reading of every device. SourceError when none was ever seen."""
         window = self._window(now_s)
         reply = self._ask()
-        if isinstance(reply, Samples):
+        if isinstance(reply, SamplesReply):
             return self._interpret(reply, window)
-        if isinstance(reply, Failure):
+        if isinstance(reply, FailureReply):
             text = reply.message
-            self._say(f"{text} ({reply.remedy})" if reply.remedy else text)
+            self._log_change(f"{text} ({reply.remedy})" if reply.remedy else text)
         else:
             text = f"host engine did not answer for {self._silent_s():.0f} s"
         if not self._targets:
@@ -105,29 +124,29 @@ class DcgmSource:
         follows = last_s is not None and abs(last_s - usual_s) < self._interval_s / 2
         return Window(last_s if last_s is not None and follows else usual_s, now_s)
 
-    def _ask(self) -> Samples | Failure | None:
+    def _ask(self) -> SamplesReply | FailureReply | None:
         """The child's answer to this tick or the one before; None if it is late."""
         try:
             channel = self._running()
             if channel is None:
-                return Failure(message="the DCGM client process is being started again")
+                return FailureReply(message="the DCGM client process is being started again")
             if self._asked_at_s is None:
                 channel.send(Read(self._epoch))
                 self._asked_at_s = self._clock.monotonic_s()
             return self._answer(channel.receive(BUDGET_SHARE * self._interval_s))
         except ChannelClosedError as error:
             self._restart_later()
-            return Failure(message=str(error))
+            return FailureReply(message=str(error))
 
-    def _answer(self, reply: Reply | None) -> Samples | Failure | None:
-        if isinstance(reply, Samples | Failure):
+    def _answer(self, reply: Reply | None) -> SamplesReply | FailureReply | None:
+        if isinstance(reply, SamplesReply | FailureReply):
             self._asked_at_s = None
             return reply
         if self._silent_s() >= max(SILENCE_S, 3 * self._interval_s):
             # It may hang in a call for two minutes; a new child can do better, no worse.
             silent_s = self._silent_s()
             self._restart_later()
-            return Failure(
+            return FailureReply(
                 message=f"host engine did not answer for {silent_s:.0f} s; "
                 "its client process was ended and will be started again"
             )
@@ -155,9 +174,9 @@ class DcgmSource:
         asked_at_s = self._asked_at_s
         return 0.0 if asked_at_s is None else self._clock.monotonic_s() - asked_at_s
 
-    def _interpret(self, reply: Samples, window: Window) -> list[Reading]:
+    def _interpret(self, reply: SamplesReply, window: Window) -> list[Reading]:
         self._restart_wait_s = _FIRST_RESTART_S
-        self._said = ""
+        self._logged = ""
         if reply.targets is not None:
             self._targets, self._epoch = reply.targets, reply.epoch
         for note in reply.notes:
@@ -168,13 +187,105 @@ class DcgmSource:
         pairs = zip(self._targets, reply.of_target, strict=True)
         return [self._interpreter.reading(t, s, moment, window) for t, s in pairs]
 
-    def _say(self, text: str) -> None:
-        if text != self._said:
-            self._said = text
+    def _log_change(self, text: str) -> None:
+        if text != self._logged:
+            self._logged = text
             _log.warning("dcgm at %s: %s", self._where, text)
 
 
 def _error(reply: Reply | None, text: str) -> SourceError:
-    if isinstance(reply, Failure) and reply.unavailable:
+    if isinstance(reply, FailureReply) and reply.unavailable:
         return SourceUnavailable(reply.message, reply.remedy)
     return SourceError(text)
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeProblem:
+    """One thing that is missing, and the command or setting that fixes it (may be empty)."""
+
+    message: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DcgmProbe:
+    """What was found. Versions are empty where nothing gave them.
+
+    `address` is what was tried. `reachable`: an engine answered. `profiling` has one entry per
+    GPU or MIG instance and is empty if the time was over before. `complete` is False in that case.
+    """
+
+    address: str
+    bindings_path: str
+    bindings_major: int | None
+    library_version: str
+    engine_version: str
+    reachable: bool
+    profiling: tuple[GpuProfiling, ...]
+    problems: tuple[ProbeProblem, ...]
+    complete: bool
+
+
+def probe(
+    settings: DcgmSettings,
+    timeout_s: float,
+    *,
+    registry: Registry | None = None,
+    launch: Callable[[], Channel] = Child,
+) -> DcgmProbe:
+    """Ask a child of its own, for `timeout_s` seconds at most (and half a second to end it).
+
+    SourceUnavailable if the settings make no sense; everything else is a problem in the answer.
+    """
+    where = endpoint(settings)
+    ids = [f.id for f in fields(registry or load_registry(), with_profiling=settings.profiling)]
+    start = start_message(settings, ids, _PROBE_INTERVAL_S)
+    report, problems = ProbeReply(), []
+    try:
+        report = _asked(launch(), start, timeout_s)
+    except ChannelClosedError as error:
+        problems = [ProbeProblem(str(error))]
+    if not report.done and not problems:
+        problems = [_late(report, str(where), timeout_s)]
+    return _probe(str(where), report, problems)
+
+
+def _asked(channel: Channel, start: Start, timeout_s: float) -> ProbeReply:
+    try:
+        channel.send(start)
+        channel.send(ProbeRequest())
+        return _last_report(channel, timeout_s)
+    finally:
+        channel.stop(_STOP_S)
+
+
+def _last_report(channel: Channel, timeout_s: float) -> ProbeReply:
+    deadline_s = time.monotonic() + timeout_s
+    report = ProbeReply()
+    while not report.done:
+        reply = channel.receive(max(0.0, deadline_s - time.monotonic()))
+        if not isinstance(reply, ProbeReply):
+            break
+        report = reply
+    return report
+
+
+def _late(report: ProbeReply, where: str, timeout_s: float) -> ProbeProblem:
+    if report.reachable:
+        return ProbeProblem(f"no answer about its GPUs within {timeout_s:g} s")
+    return ProbeProblem(f"no answer from {where} within {timeout_s:g} s", codes.START_ENGINE)
+
+
+def _probe(where: str, report: ProbeReply, problems: Sequence[ProbeProblem]) -> DcgmProbe:
+    reported = [ProbeProblem(sentence, remedy) for sentence, remedy in report.problems]
+    return DcgmProbe(
+        address=where,
+        bindings_path=report.bindings_path,
+        bindings_major=report.bindings_major,
+        library_version=report.library_version,
+        engine_version=report.engine_version,
+        reachable=report.reachable,
+        profiling=tuple(report.profiling),
+        problems=(*reported, *problems),
+        complete=report.done,
+    )

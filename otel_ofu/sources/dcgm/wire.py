@@ -1,19 +1,23 @@
-"""What parent and child say to each other: enters and leaves as length-prefixed MessagePack."""
+"""Messages between parent and child: enters and leaves as length-prefixed MessagePack."""
 
 from __future__ import annotations
 
 import msgspec
 
-from otel_ofu.model import GapReason
+from otel_ofu.model import Device, GapReason
 from otel_ofu.sources.dcgm.settings import DcgmSettings
 
 MAX_FRAME_BYTES = 16 << 20
 """Far above any answer (32 GPUs with 14 MIG instances need 1 MB); more is a broken peer."""
 
+FUTURE_S = 2.0
+"""How far a sample may lie ahead of this machine's clock: engine and agent on two hosts.
+Starting value."""
+
 Value = int | float | str | None
 
 
-class Sample(msgspec.Struct, frozen=True, array_like=True):
+class DcgmSample(msgspec.Struct, frozen=True, array_like=True):
     """One value of one field as the engine gave it; `ts_us` is the engine's Unix time."""
 
     field: int
@@ -30,20 +34,10 @@ class StandingGap(msgspec.Struct, frozen=True, array_like=True):
     detail: str
 
 
-class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """One GPU or MIG compute instance; the fields of `Device`, and what is not read of it."""
+class DcgmTarget(msgspec.Struct, frozen=True, kw_only=True):
+    """One GPU or MIG compute instance, and what is not read of it."""
 
-    uuid: str
-    index: int | None = None
-    model: str = ""
-    pci_address: str = ""
-    parent: str = ""
-    sm_share: float = 1.0
-    mig_profile: str = ""
-    mig_instance_id: int | None = None
-    serial: str = ""
-    driver_version: str = ""
-    architecture: str = ""
+    device: Device
     gaps: list[StandingGap] = []
 
 
@@ -74,24 +68,24 @@ class Read(msgspec.Struct, frozen=True, tag="read"):
 
 
 class ProbeRequest(msgspec.Struct, frozen=True, tag="probe"):
-    """Ask what can be reached; answered by several `ProbeReport`s, each with more in it."""
+    """Ask what can be reached; answered by several `ProbeReply`s, each with more in it."""
 
 
-class Samples(msgspec.Struct, frozen=True, kw_only=True, tag="samples"):
+class SamplesReply(msgspec.Struct, frozen=True, kw_only=True, tag="samples"):
     """`of_target[i]` are the samples of `targets[i]`; `targets` is absent when unchanged.
 
     `watched_since_s` is when the present watches began; `paused` that profiling is.
     """
 
     epoch: int
-    targets: list[Target] | None
-    of_target: list[list[Sample]]
+    targets: list[DcgmTarget] | None
+    of_target: list[list[DcgmSample]]
     watched_since_s: float
     paused: bool = False
     notes: list[str] = []
 
 
-class Failure(msgspec.Struct, frozen=True, kw_only=True, tag="failure"):
+class FailureReply(msgspec.Struct, frozen=True, kw_only=True, tag="failure"):
     """Nothing could be read; `unavailable` when it will not change by itself."""
 
     message: str
@@ -99,7 +93,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, tag="failure"):
     unavailable: bool = False
 
 
-class ProbeReport(msgspec.Struct, frozen=True, kw_only=True, tag="report"):
+class ProbeReply(msgspec.Struct, frozen=True, kw_only=True, tag="report"):
     """What is known so far; `problems` pairs a sentence with its remedy."""
 
     bindings_path: str = ""
@@ -113,7 +107,7 @@ class ProbeReport(msgspec.Struct, frozen=True, kw_only=True, tag="report"):
 
 
 Request = Start | Read | ProbeRequest
-Reply = Samples | Failure | ProbeReport
+Reply = SamplesReply | FailureReply | ProbeReply
 
 
 def frame(message: Request | Reply) -> bytes:

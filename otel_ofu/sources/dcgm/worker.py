@@ -16,8 +16,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from otel_ofu.model.clock import SystemClock
-from otel_ofu.sources.dcgm.client import Client
-from otel_ofu.sources.dcgm.report import reports
+from otel_ofu.sources.dcgm.client import DcgmClient, reports
 from otel_ofu.sources.dcgm.wire import (
     FrameBuffer,
     ProbeRequest,
@@ -29,7 +28,7 @@ from otel_ofu.sources.dcgm.wire import (
     parse_request,
 )
 
-LAST_WORDS_S = 2.0
+DISCONNECT_S = 2.0
 """After the parent is gone: time to disconnect, for calls that are not blocked."""
 
 _SET_PARENT_DEATH_SIGNAL = 1
@@ -50,7 +49,7 @@ class _Worker:
         self._frames = FrameBuffer()
         self._clock = SystemClock()
         self._start: Start | None = None
-        self._client: Client | None = None
+        self._client: DcgmClient | None = None
 
     def serve(self) -> None:
         try:
@@ -75,7 +74,7 @@ class _Worker:
         match request:
             case Start():
                 self._start = request
-                self._client = Client(request, self._clock)
+                self._client = DcgmClient(request, self._clock)
                 return ()
             case Read() if self._client:
                 return (self._client.read(request),)
@@ -118,7 +117,7 @@ def _end_when_closed(pipe: int) -> None:
     watch = select.poll()
     watch.register(pipe, 0)  # no events of interest but POLLHUP, which always comes
     watch.poll()
-    time.sleep(LAST_WORDS_S)
+    time.sleep(DISCONNECT_S)
     os._exit(1)
 
 

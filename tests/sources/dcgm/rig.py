@@ -13,8 +13,7 @@ from otel_ofu.model import Reading
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.sources.dcgm import bindings
 from otel_ofu.sources.dcgm.bindings import Bindings
-from otel_ofu.sources.dcgm.client import Client
-from otel_ofu.sources.dcgm.report import reports
+from otel_ofu.sources.dcgm.client import DcgmClient, reports
 from otel_ofu.sources.dcgm.settings import DcgmSettings
 from otel_ofu.sources.dcgm.source import DcgmSource
 from otel_ofu.sources.dcgm.wire import (
@@ -58,7 +57,7 @@ class LocalChannel:
 
     def __init__(self, clock: VirtualClock, load: Callable[[str, str], Bindings]) -> None:
         self._clock, self._load = clock, load
-        self._client: Client | None = None
+        self._client: DcgmClient | None = None
         self._start: Start | None = None
         self._frames = FrameBuffer()
         self._polled_s = clock.monotonic_s()
@@ -69,7 +68,7 @@ class LocalChannel:
         match request:
             case Start():
                 self._start = request
-                self._client = Client(request, self._clock, self._load)
+                self._client = DcgmClient(request, self._clock, self._load)
             case Read():
                 assert self._client
                 self._frames.feed(frame(self._client.read(request)))

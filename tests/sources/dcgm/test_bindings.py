@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from otel_ofu.model.errors import SourceUnavailable
-from otel_ofu.sources.dcgm.bindings import Places, library_major, load, locate
+from otel_ofu.sources.dcgm.bindings import SearchPaths, library_major, load, locate
 from tests.sources.dcgm.rig import FAKE, forget_modules
 
 
@@ -51,14 +51,14 @@ def put_library(root: Path, name: str) -> None:
 )
 def test_bindings_are_found_where_packages_put_them(tmp_path: Path, where: str) -> None:
     folder = put(tmp_path / where)
-    assert locate("", Places(tmp_path)) == folder
+    assert locate("", SearchPaths(tmp_path)) == folder
 
 
 def test_the_newest_major_is_taken(tmp_path: Path) -> None:
     for major in (4, 10, 9):
         put(tmp_path / f"usr/share/datacenter-gpu-manager-{major}/bindings/python3", major)
     put(tmp_path / "usr/local/dcgm/bindings/python3", 3)
-    folder = locate("", Places(tmp_path))
+    folder = locate("", SearchPaths(tmp_path))
     assert "datacenter-gpu-manager-10" in str(folder)
     assert library_major(folder) == 10
 
@@ -66,12 +66,12 @@ def test_the_newest_major_is_taken(tmp_path: Path) -> None:
 @pytest.mark.parametrize("below", ["", "python3", "bindings/python3"])
 def test_a_named_folder_may_be_the_installation_or_the_bindings(tmp_path: Path, below: str) -> None:
     folder = put(tmp_path / "opt" / below)
-    assert locate(str(tmp_path / "opt"), Places(tmp_path)) == folder
+    assert locate(str(tmp_path / "opt"), SearchPaths(tmp_path)) == folder
 
 
 def test_no_bindings_name_every_place_and_both_commands(tmp_path: Path) -> None:
     with pytest.raises(SourceUnavailable) as caught:
-        load("", "", Places(tmp_path))
+        load("", "", SearchPaths(tmp_path))
     for place in ("datacenter-gpu-manager-4/bindings/python3", "local/dcgm/bindings/python3"):
         assert place in str(caught.value)
     assert "sudo apt-get install datacenter-gpu-manager-4-core" in caught.value.remedy
@@ -81,27 +81,27 @@ def test_no_bindings_name_every_place_and_both_commands(tmp_path: Path) -> None:
 def test_a_named_folder_without_bindings_does_not_fall_back(tmp_path: Path) -> None:
     put(tmp_path / "usr/local/dcgm/bindings/python3")
     with pytest.raises(SourceUnavailable, match=r"pydcgm\.py.* in .*/empty"):
-        load(str(tmp_path / "empty"), "", Places(tmp_path))
+        load(str(tmp_path / "empty"), "", SearchPaths(tmp_path))
 
 
 def test_half_of_the_bindings_is_not_enough(tmp_path: Path) -> None:
     (tmp_path / "pydcgm.py").touch()
     with pytest.raises(SourceUnavailable, match="not complete"):
-        load(str(tmp_path), "", Places(tmp_path))
+        load(str(tmp_path), "", SearchPaths(tmp_path))
 
 
 def test_a_library_of_another_major_is_refused_with_both_named(tmp_path: Path) -> None:
     folder = put(tmp_path / "b", 4)
     put_library(tmp_path, "libdcgm.so.3")
     with pytest.raises(SourceUnavailable, match=r"for libdcgm\.so\.4, found only .*libdcgm\.so\.3"):
-        load(str(folder), "", Places(tmp_path))
+        load(str(folder), "", SearchPaths(tmp_path))
 
 
 def test_a_library_of_the_right_major_beside_another_is_taken(tmp_path: Path) -> None:
     folder = put(tmp_path / "b", 4)
     for name in ("libdcgm.so.3", "libdcgm.so.4", "libdcgm.so.4.6.0"):
         put_library(tmp_path, name)
-    assert load(str(folder), "", Places(tmp_path)).major == 4
+    assert load(str(folder), "", SearchPaths(tmp_path)).major == 4
 
 
 def test_a_library_that_does_not_load_names_what_was_searched(tmp_path: Path) -> None:
@@ -109,26 +109,26 @@ def test_a_library_that_does_not_load_names_what_was_searched(tmp_path: Path) ->
     with pytest.raises(
         SourceUnavailable, match=r"could not load libdcgm\.so\.4 .* searched .*usr/lib64"
     ):
-        load(str(FAKE), "", Places(tmp_path))
+        load(str(FAKE), "", SearchPaths(tmp_path))
 
 
 def test_a_named_library_folder_must_have_the_library(tmp_path: Path) -> None:
     put_library(tmp_path, "libdcgm.so.4")
     with pytest.raises(SourceUnavailable, match=r"for libdcgm\.so\.4, found none in .*/empty"):
-        load(str(FAKE), str(tmp_path / "empty"), Places(tmp_path))
+        load(str(FAKE), str(tmp_path / "empty"), SearchPaths(tmp_path))
 
 
 def test_a_library_may_be_named_as_a_file(tmp_path: Path) -> None:
     put_library(tmp_path, "libdcgm.so.4")
     named = tmp_path / "usr/lib64/libdcgm.so.4"
-    assert Places(Path("/nowhere")).libraries(str(named))[0] == named.parent
+    assert SearchPaths(Path("/nowhere")).libraries(str(named))[0] == named.parent
 
 
 def test_bindings_that_do_not_import_are_named_with_the_python_version(tmp_path: Path) -> None:
     folder = put(tmp_path / "b")
     (folder / "dcgm_agent.py").write_text("import a_module_of_another_decade\n")
     with pytest.raises(SourceUnavailable, match=r"cannot be imported by Python 3\..*decade"):
-        load(str(folder), "", Places(tmp_path))
+        load(str(folder), "", SearchPaths(tmp_path))
 
 
 def test_nothing_is_left_on_the_path_and_no_warning_leaks(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_nothing_is_left_on_the_path_and_no_warning_leaks(tmp_path: Path) -> Non
     writes = sys.dont_write_bytecode
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
-        loaded = load(str(FAKE), "", Places(tmp_path))
+        loaded = load(str(FAKE), "", SearchPaths(tmp_path))
     assert sys.path == before
     assert sys.dont_write_bytecode == writes
     assert seen == []
@@ -148,12 +148,12 @@ def test_the_path_is_restored_after_a_failure_too(tmp_path: Path) -> None:
     (folder / "pydcgm.py").write_text("raise RuntimeError('no')\n")
     before = sys.path[:]
     with pytest.raises(SourceUnavailable, match="RuntimeError: no"):
-        load(str(folder), "", Places(tmp_path))
+        load(str(folder), "", SearchPaths(tmp_path))
     assert sys.path == before
 
 
 def test_bindings_loaded_from_elsewhere_are_not_taken_for_the_wanted_ones(tmp_path: Path) -> None:
-    load(str(FAKE), "", Places(tmp_path))
+    load(str(FAKE), "", SearchPaths(tmp_path))
     other = put(tmp_path / "other")
     with pytest.raises(SourceUnavailable, match="is loaded already"):
-        load(str(other), "", Places(tmp_path))
+        load(str(other), "", SearchPaths(tmp_path))

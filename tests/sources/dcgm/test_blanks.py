@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_ofu.sources.dcgm.blanks import Blank, blank_reason
+from otel_ofu.sources.dcgm.codes import Blank, blank_reason
 
 
 @given(st.floats(min_value=-1e14, max_value=1.4e14))

@@ -18,9 +18,8 @@ from otel_ofu.model import GapReason, Reading
 from otel_ofu.model.clock import SystemClock
 from otel_ofu.model.errors import SourceError, SourceUnavailable
 from otel_ofu.sources.dcgm.child import ChannelClosedError, Child
-from otel_ofu.sources.dcgm.probe import probe
 from otel_ofu.sources.dcgm.settings import DcgmSettings
-from otel_ofu.sources.dcgm.source import DcgmSource
+from otel_ofu.sources.dcgm.source import DcgmSource, probe
 from otel_ofu.sources.dcgm.wire import Read, Start
 from tests.sources.dcgm.rig import FAKE, a10, h100
 from tests.waiting import HANGS_S, wait_until
@@ -183,12 +182,12 @@ def test_what_the_vendor_prints_does_not_reach_the_protocol(live: Live, tmp_path
     try:
         child.send(Start(DcgmSettings(bindings_path=str(noisy)), [100], 1.0, 1.0))
         child.send(Read(0))
-        assert type(child.receive(HANGS_S)).__name__ == "Samples"
-        while b"hello from the vendor" not in child._words:  # the two pipes are not in step
+        assert type(child.receive(HANGS_S)).__name__ == "SamplesReply"
+        while b"hello from the vendor" not in child._errors:  # the two pipes are not in step
             assert child._read(HANGS_S)
     finally:
         child.stop(1.0)
-    assert b"hello from the vendor" in child._words
+    assert b"hello from the vendor" in child._errors
 
 
 def test_a_broken_protocol_ends_the_child_with_a_reason(live: Live) -> None:

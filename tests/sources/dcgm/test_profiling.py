@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_ofu.model import GapReason, Reading
-from otel_ofu.sources.dcgm.answers import MetricGroup
-from otel_ofu.sources.dcgm.profiling import attempts, backend, choose
+from otel_ofu.sources.dcgm.engine import MetricGroup
+from otel_ofu.sources.dcgm.fields import attempts, backend, choose
 from tests.sources.dcgm.conftest import MakeRig
 from tests.sources.dcgm.rig import A10_GROUPS, Rig, a10, h100
 

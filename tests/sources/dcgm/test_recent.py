@@ -1,13 +1,13 @@
 from __future__ import annotations
 
-from otel_ofu.sources.dcgm.recent import Recent
-from otel_ofu.sources.dcgm.wire import Sample
+from otel_ofu.sources.dcgm.session import Recent
+from otel_ofu.sources.dcgm.wire import DcgmSample
 
 GPU = (1, 0)
 
 
-def sample(at_us: int, value: float = 1.0) -> Sample:
-    return Sample(1004, 0, at_us, value)
+def sample(at_us: int, value: float = 1.0) -> DcgmSample:
+    return DcgmSample(1004, 0, at_us, value)
 
 
 def test_samples_between_two_reads_are_kept_once_and_in_order() -> None:

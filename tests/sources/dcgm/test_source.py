@@ -8,21 +8,21 @@ from collections import deque
 import pytest
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.model import GapReason
+from otel_ofu.model import Device, GapReason
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.model.errors import SourceError, SourceUnavailable
 from otel_ofu.sources.dcgm.child import ChannelClosedError
 from otel_ofu.sources.dcgm.settings import DcgmSettings
 from otel_ofu.sources.dcgm.source import DcgmSource
 from otel_ofu.sources.dcgm.wire import (
-    Failure,
+    DcgmSample,
+    DcgmTarget,
+    FailureReply,
     Read,
     Reply,
     Request,
-    Sample,
-    Samples,
+    SamplesReply,
     Start,
-    Target,
 )
 
 DEAD = "dead"
@@ -82,11 +82,11 @@ class Bench:
     def next_tick_s(self) -> float:
         return math.ceil((self.clock.now_s() + 0.001) / 10) * 10
 
-    def reply(self, epoch: int = 1, mhz: int = 1410) -> Samples:
-        sample = Sample(100, 0, round((self.next_tick_s() - 1) * 1e6), mhz)
-        return Samples(
+    def reply(self, epoch: int = 1, mhz: int = 1410) -> SamplesReply:
+        sample = DcgmSample(100, 0, round((self.next_tick_s() - 1) * 1e6), mhz)
+        return SamplesReply(
             epoch=epoch,
-            targets=[Target(uuid="GPU-0")],
+            targets=[DcgmTarget(device=Device(uuid="GPU-0"))],
             of_target=[[sample]],
             watched_since_s=990.0,
         )
@@ -184,7 +184,7 @@ def test_samples_used_before_a_restart_of_the_child_are_not_used_again() -> None
 
 def test_what_cannot_change_by_itself_is_unavailable_with_its_remedy() -> None:
     with pytest.raises(SourceUnavailable, match="no bindings") as caught:
-        Bench().read(Failure(message="no bindings", remedy="install them", unavailable=True))
+        Bench().read(FailureReply(message="no bindings", remedy="install them", unavailable=True))
     assert caught.value.remedy == "install them"
 
 

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from otel_ofu.sources.dcgm.wire import (
     MAX_FRAME_BYTES,
+    DcgmSample,
     FrameBuffer,
-    Sample,
-    Samples,
+    SamplesReply,
     frame,
     parse_reply,
 )
@@ -17,13 +17,13 @@ values = st.one_of(
     st.none(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), st.text(max_size=20)
 )
 samples = st.builds(
-    Sample, st.integers(0, 65535), st.integers(-99, 0), st.integers(0, 2**62), values
+    DcgmSample, st.integers(0, 65535), st.integers(-99, 0), st.integers(0, 2**62), values
 )
 
 
 @given(row=st.lists(samples, max_size=5), sizes=st.lists(st.integers(1, 50), min_size=1))
-def test_a_message_survives_however_it_is_cut(row: list[Sample], sizes: list[int]) -> None:
-    message = Samples(epoch=1, targets=[], of_target=[row], watched_since_s=1.5)
+def test_a_message_survives_however_it_is_cut(row: list[DcgmSample], sizes: list[int]) -> None:
+    message = SamplesReply(epoch=1, targets=[], of_target=[row], watched_since_s=1.5)
     rest, buffer, found = frame(message) * 2, FrameBuffer(), []
     while rest:
         for size in sizes:
@@ -35,11 +35,11 @@ def test_a_message_survives_however_it_is_cut(row: list[Sample], sizes: list[int
 
 
 def test_a_float_stays_a_float_and_an_integer_an_integer() -> None:
-    row = [Sample(1, 0, 0, 5.0), Sample(1, 0, 0, 5)]
+    row = [DcgmSample(1, 0, 0, 5.0), DcgmSample(1, 0, 0, 5)]
     reply = parse_reply(
-        frame(Samples(epoch=1, targets=None, of_target=[row], watched_since_s=0))[4:]
+        frame(SamplesReply(epoch=1, targets=None, of_target=[row], watched_since_s=0))[4:]
     )
-    assert isinstance(reply, Samples)
+    assert isinstance(reply, SamplesReply)
     assert [type(s.value) for s in reply.of_target[0]] == [float, int]
 
 

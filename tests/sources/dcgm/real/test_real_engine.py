@@ -21,16 +21,15 @@ from otel_ofu.model.clock import SystemClock
 from otel_ofu.model.errors import SourceError, SourceUnavailable
 from otel_ofu.sources.dcgm import bindings
 from otel_ofu.sources.dcgm.client import connect
-from otel_ofu.sources.dcgm.probe import DcgmProbe, probe
 from otel_ofu.sources.dcgm.settings import DcgmSettings, endpoint
-from otel_ofu.sources.dcgm.source import DcgmSource
+from otel_ofu.sources.dcgm.source import DcgmProbe, DcgmSource, probe
 
 pytestmark = pytest.mark.peer
 
 INTERVAL_S = 1.0
 
 try:
-    bindings.locate(os.environ.get("OTEL_OFU_DCGM_BINDINGS", ""), bindings.Places())
+    bindings.locate(os.environ.get("OTEL_OFU_DCGM_BINDINGS", ""), bindings.SearchPaths())
 except SourceUnavailable as missing:
     pytest.skip(f"no DCGM here: {missing}", allow_module_level=True)
 
