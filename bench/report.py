@@ -22,7 +22,7 @@ from otel_ofu.config import Gpu
 from otel_ofu.model import Entity, Observation, Window
 from otel_ofu.report import Gather, Said, Seen, csv_text, json_text, page, report_of
 from otel_ofu.sources.demo import DemoSource
-from otel_ofu.sources.recording import Header, RecordingWriter
+from otel_ofu.sources.recording import RecordingHeader, RecordingWriter
 
 JOBS, GPUS, STEP_S, DAY_S = 608, 512, 30.0, 86400.0
 WINDOWS = int(JOBS * GPUS * DAY_S / STEP_S)
@@ -69,7 +69,7 @@ def recorded() -> float:
     source = DemoSource("healthy-phases", seed=1, interval_s=STEP_S)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "node.jsonl"
-        writer = RecordingWriter(path, Header(interval_s=STEP_S))
+        writer = RecordingWriter(path, RecordingHeader(interval_s=STEP_S))
         windows = 0
         for number in range(1, RECORDED_ROUNDS):
             readings = source.read(number * STEP_S)

@@ -12,8 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.catalog.vendors import load_vendors
-from otel_ofu.sources.scrape.mapping import PageMapping
 from otel_ofu.sources.scrape.parse import parse
+from otel_ofu.sources.scrape.read import PageMapping
 
 GPUS = 64
 ROUNDS = 5

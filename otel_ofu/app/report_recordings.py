@@ -18,7 +18,7 @@ from otel_ofu.mfu.peaks import TERA
 from otel_ofu.model.errors import ConfigError, Problem
 from otel_ofu.report import Gather, Said
 from otel_ofu.sources.recording import RecordingSource
-from otel_ofu.sources.recording.columns import ColumnMap
+from otel_ofu.sources.recording.table import ColumnMap
 
 MAX_LINE_BYTES = 1 << 20  # what is longer is no report, and ends as a line that is cut off
 

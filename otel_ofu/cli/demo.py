@@ -98,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _list() -> int:
     library = load_library()
     for name, scenario in library.scenarios.items():
-        troubles = dict.fromkeys(spell.trouble for spell in scenario.spells)
+        troubles = dict.fromkeys(span.trouble for span in scenario.spans)
         titles = "; ".join(library.troubles[trouble].title for trouble in troubles)
         print(f"{name:16} {titles or 'nothing is wrong'}")
     return 0

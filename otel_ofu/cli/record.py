@@ -24,7 +24,7 @@ from otel_ofu.config import Config, Evidence, Flags, Host, Jobs, Rules
 from otel_ofu.model import Reading
 from otel_ofu.model.clock import SystemClock
 from otel_ofu.sources import Source
-from otel_ofu.sources.recording import Header, RecordingWriter
+from otel_ofu.sources.recording import RecordingHeader, RecordingWriter
 
 
 class Recorded:
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     config = options.config_of(arguments)
     options.logging_to_stderr(config.agent.log_level)
     chosen = choose(config.receivers.gpu, SystemClock())
-    header = Header(
+    header = RecordingHeader(
         host=options.host_name(),
         agent=f"otel-ofu {__version__}",
         interval_s=float(config.receivers.gpu.interval),

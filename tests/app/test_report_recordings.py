@@ -14,7 +14,7 @@ from otel_ofu.config import Gpu
 from otel_ofu.model.errors import ConfigError
 from otel_ofu.report import Gather, Report, report_of
 from otel_ofu.sources.demo import DemoSource
-from otel_ofu.sources.recording import Header, RecordingWriter
+from otel_ofu.sources.recording import RecordingHeader, RecordingWriter
 
 START_S = 1_764_028_800.0
 STEP_S = 30.0
@@ -25,7 +25,7 @@ def record(folder: Path, scenario: str, job: str, ticks: Sequence[int] = range(1
     """A recording of a node of the demo; what its job says goes into reports.jsonl."""
     source = DemoSource(scenario, gpus=2, start_s=START_S, interval_s=STEP_S)
     path = folder / f"{job}-{ticks[0]}.jsonl"
-    writer = RecordingWriter(path, Header(interval_s=STEP_S))
+    writer = RecordingWriter(path, RecordingHeader(interval_s=STEP_S))
     with (folder / "reports.jsonl").open("a") as out:
         for tick in ticks:
             now_s = START_S + tick * STEP_S
@@ -105,7 +105,7 @@ def test_a_report_without_a_job_belongs_to_the_only_one(tmp_path: Path) -> None:
 
 def test_a_recording_without_readings_is_empty(tmp_path: Path) -> None:
     path = tmp_path / "empty.jsonl"
-    RecordingWriter(path, Header()).close()
+    RecordingWriter(path, RecordingHeader()).close()
     assert report([str(path)]).start_s is None
 
 

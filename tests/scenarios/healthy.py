@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from otel_ofu.sources.demo import Spell
+from otel_ofu.sources.demo import TroubleSpan
 from tests.scenarios.story import Story
 from tests.scenarios.world import Lived, live
 
 DAY_S = 86_400.0
 SIZES = (8, 64, 256)
 PHASES = (
-    Spell(trouble="checkpoint", start_s=1200, period_s=1800, share=0.0167),
-    Spell(trouble="evaluation", start_s=2400, period_s=3600, share=0.05),
+    TroubleSpan(trouble="checkpoint", start_s=1200, period_s=1800, share=0.0167),
+    TroubleSpan(trouble="evaluation", start_s=2400, period_s=3600, share=0.05),
 )
 
 
@@ -23,7 +23,7 @@ def fleet(gpu_days: float) -> Iterator[Story]:
         gpus = SIZES[seed % len(SIZES)]
         yield Story(
             name=f"healthy-day-{seed}",
-            spells=list(PHASES) if seed % 4 else [],
+            spans=list(PHASES) if seed % 4 else [],
             gpus=gpus,
             noise=0.04 if seed % 2 else 0.02,
             gaps=0.05 if seed % 5 == 0 else 0.0,

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import yaml
 
-from otel_ofu.sources.demo import Scenario, Spell
+from otel_ofu.sources.demo import Scenario, TroubleSpan
 
 FOLDER = Path(__file__).resolve().parent
 
@@ -18,7 +18,7 @@ class Story(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     name: str
     title: str = ""
-    spells: list[Spell] = []
+    spans: list[TroubleSpan] = []
     causes: list[str] = []
     accept: list[str] = []
     indistinct: str = ""
@@ -39,7 +39,7 @@ class Story(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @property
     def scenario(self) -> Scenario:
-        return Scenario(spells=self.spells, noise=self.noise)
+        return Scenario(spans=self.spans, noise=self.noise)
 
     @property
     def right(self) -> frozenset[str]:

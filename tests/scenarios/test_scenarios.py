@@ -76,7 +76,7 @@ def test_there_are_stories_of_every_kind() -> None:
 @pytest.mark.parametrize("story", stories(), ids=lambda story: story.name)
 def test_a_story_names_troubles_and_causes_that_there_are(story: Story) -> None:
     library = load_library().troubles
-    assert {spell.trouble for spell in story.spells} <= library.keys()
+    assert {span.trouble for span in story.spans} <= library.keys()
     assert story.right <= causes().names
     assert bool(story.accept) == bool(story.indistinct)
 

@@ -4,25 +4,25 @@ scenario -> demand -> step (job) -> clock, power, heat (gpu) -> counters -> read
 """
 
 from otel_ofu.sources.demo.scenario import (
-    Change,
-    Fact,
+    QuantityChange,
     Scenario,
-    Spell,
-    Trouble,
+    ScenarioTrouble,
+    TroubleFact,
+    TroubleSpan,
     load_library,
     named,
 )
-from otel_ofu.sources.demo.simulation import JobReport
+from otel_ofu.sources.demo.simulation import DemoReport
 from otel_ofu.sources.demo.source import DemoSource
 
 __all__ = [
-    "Change",
+    "DemoReport",
     "DemoSource",
-    "Fact",
-    "JobReport",
+    "QuantityChange",
     "Scenario",
-    "Spell",
-    "Trouble",
+    "ScenarioTrouble",
+    "TroubleFact",
+    "TroubleSpan",
     "load_library",
     "named",
 ]

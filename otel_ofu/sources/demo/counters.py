@@ -75,7 +75,7 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class CounterTotals:
     """Counters that only rise; arrays over GPUs.
 
     `held_s` is REASONS x GPUs. `faults` x GPUs: XIDs, uncorrected errors, PCIe replays.
@@ -88,11 +88,11 @@ class Totals:
     held_s: Array
     faults: Array
 
-    def plus(self, part: Slice, demand: Array) -> Totals:
+    def plus(self, part: Slice, demand: Array) -> CounterTotals:
         """The totals after one more slice."""
         cycles = part.length_s * part.boards.clock_hz
         active = _ACTIVITY @ part.step.shares
-        return Totals(
+        return CounterTotals(
             self.energy_j + part.length_s * part.boards.power_w,
             self.cycles + cycles,
             self.sm_cycles + cycles * active[_SM],
@@ -114,13 +114,13 @@ def _faults_per_s(demand: Array) -> Array:
     return rates
 
 
-def zero_totals(gpus: int) -> Totals:
+def zero_totals(gpus: int) -> CounterTotals:
     zero = np.zeros(gpus)
     held_s, faults = np.zeros((len(REASONS), gpus)), np.zeros((len(XIDS) + 2, gpus))
-    return Totals(zero, zero, zero, zero, held_s, faults)
+    return CounterTotals(zero, zero, zero, zero, held_s, faults)
 
 
-def window_values(parts: Sequence[Slice], demand: Array, totals: Totals) -> dict[str, Array]:
+def window_values(parts: Sequence[Slice], demand: Array, totals: CounterTotals) -> dict[str, Array]:
     """All counters of a window that consists of `parts`; `demand` and `totals` at its end."""
     weights = np.array([p.length_s for p in parts]) / sum(p.length_s for p in parts)
     shares = _mean(weights, [p.step.shares for p in parts])
@@ -185,7 +185,7 @@ def _reasons(last: Boards) -> dict[str, Array]:
     return {f"throttled:{name}": last.reasons[n] for n, name in enumerate(REASONS)}
 
 
-def _totals(totals: Totals) -> dict[str, Array]:
+def _totals(totals: CounterTotals) -> dict[str, Array]:
     return {
         "energy": totals.energy_j,
         "sm_cycles_elapsed": np.floor(totals.cycles),

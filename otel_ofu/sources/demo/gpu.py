@@ -134,7 +134,7 @@ def _latched(boards: Boards, reason: str, at_c: float) -> Array:
 def _clock_within(budget_w: Array, fixed_w: Array, sm_w: Array) -> Array:
     """The highest clock at which the board stays within `budget_w`; the maximum without load."""
     pace: Array = np.ones_like(sm_w)
-    for _ in range(2):  # the clock tree draws by the clock that is being looked for
+    for _ in range(2):  # the clock tree draws by the clock that is computed here
         spare_w = np.maximum(budget_w - fixed_w - CLOCK_TREE_W * pace, 1.0)
         pace = np.minimum((spare_w / np.maximum(sm_w, 1e-9)) ** (1 / CLOCK_EXPONENT), 1.0)
     return pace * MAX_SM_CLOCK_HZ

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-# The quantities that a trouble may change; all of one step and one GPU unless said otherwise.
+# The quantities that a trouble may change; all of one step and one GPU unless noted otherwise.
 FIELDS = (
     "gemm_cycles",  # SM cycles of matrix multiplications
     "memory_s",  # kernels bound by device memory: norms, activations, optimizer

@@ -20,7 +20,7 @@ from otel_ofu.model.errors import ConfigError, Problem
 from otel_ofu.sources.demo.job import FIELD, Array, healthy_demand
 
 
-class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class QuantityChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What happens to one field: `set`, or else `value * scale + add`."""
 
     set: float | None = None
@@ -33,16 +33,16 @@ class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
-class Trouble(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ScenarioTrouble(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One thing that goes wrong; scenarios.yaml explains the fields."""
 
     cause: str
     title: str
-    changes: dict[str, Change]
+    changes: dict[str, QuantityChange]
     flags: dict[str, str] = {}
 
 
-class Spell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TroubleSpan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A trouble over a time; scenarios.yaml explains the fields."""
 
     trouble: str
@@ -51,7 +51,7 @@ class Spell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     gpus: list[int] | None = None
     period_s: float | None = None
     share: float = 1.0
-    changes: dict[str, Change] = {}
+    changes: dict[str, QuantityChange] = {}
 
     def active(self, at_s: float) -> bool:
         if at_s < self.start_s or (self.end_s is not None and at_s >= self.end_s):
@@ -64,7 +64,7 @@ class Spell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A story; scenarios.yaml explains the fields."""
 
-    spells: list[Spell]
+    spans: list[TroubleSpan]
     repeat_s: float | None = None
     noise: float = 0.02
 
@@ -72,12 +72,12 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 class Library(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All troubles and stories of scenarios.yaml."""
 
-    troubles: dict[str, Trouble]
+    troubles: dict[str, ScenarioTrouble]
     scenarios: dict[str, Scenario]
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
+class TroubleFact:
     """A trouble that is truly there: the answer that a diagnosis should find.
 
     `cause` is `healthy` for a phase that only looks like trouble. `gpus` are indices.
@@ -90,10 +90,12 @@ class Fact:
     flags: Mapping[str, str]
 
 
-class Story:
+class ScenarioTimeline:
     """A scenario on a number of GPUs. Raises `ConfigError` for troubles or GPUs that are not."""
 
-    def __init__(self, scenario: Scenario, gpus: int, troubles: Mapping[str, Trouble]) -> None:
+    def __init__(
+        self, scenario: Scenario, gpus: int, troubles: Mapping[str, ScenarioTrouble]
+    ) -> None:
         _check(scenario, gpus, troubles)
         self._scenario = scenario
         self._gpus = gpus
@@ -111,30 +113,30 @@ class Story:
             self._demands[active] = self._build(active)
         return self._demands[active]
 
-    def facts(self, at_s: float) -> tuple[Fact, ...]:
+    def facts(self, at_s: float) -> tuple[TroubleFact, ...]:
         """The troubles at `at_s`, in the order of the scenario."""
-        return tuple(self._fact(self._scenario.spells[n]) for n in self._active(at_s))
+        return tuple(self._fact(self._scenario.spans[n]) for n in self._active(at_s))
 
     def _active(self, at_s: float) -> tuple[int, ...]:
         repeat_s = self._scenario.repeat_s
         told_s = at_s if repeat_s is None else at_s % repeat_s
-        return tuple(n for n, s in enumerate(self._scenario.spells) if s.active(told_s))
+        return tuple(n for n, s in enumerate(self._scenario.spans) if s.active(told_s))
 
     def _build(self, active: Sequence[int]) -> Array:
         demand = healthy_demand(self._gpus)
-        for spell in (self._scenario.spells[n] for n in active):
-            gpus = list(self._touched(spell))
-            for name, change in (self._troubles[spell.trouble].changes | spell.changes).items():
+        for span in (self._scenario.spans[n] for n in active):
+            gpus = list(self._touched(span))
+            for name, change in (self._troubles[span.trouble].changes | span.changes).items():
                 demand[FIELD[name], gpus] = change.apply(demand[FIELD[name], gpus])
         return demand
 
-    def _touched(self, spell: Spell) -> tuple[int, ...]:
-        return tuple(range(self._gpus)) if spell.gpus is None else tuple(spell.gpus)
+    def _touched(self, span: TroubleSpan) -> tuple[int, ...]:
+        return tuple(range(self._gpus)) if span.gpus is None else tuple(span.gpus)
 
-    def _fact(self, spell: Spell) -> Fact:
-        trouble = self._troubles[spell.trouble]
-        return Fact(
-            spell.trouble, trouble.cause, trouble.title, self._touched(spell), trouble.flags
+    def _fact(self, span: TroubleSpan) -> TroubleFact:
+        trouble = self._troubles[span.trouble]
+        return TroubleFact(
+            span.trouble, trouble.cause, trouble.title, self._touched(span), trouble.flags
         )
 
 
@@ -154,10 +156,8 @@ def named(name: str) -> Scenario:
     return scenarios[name]
 
 
-def _check(scenario: Scenario, gpus: int, troubles: Mapping[str, Trouble]) -> None:
-    problems = [
-        p for n, spell in enumerate(scenario.spells) for p in _wrong(n, spell, gpus, troubles)
-    ]
+def _check(scenario: Scenario, gpus: int, troubles: Mapping[str, ScenarioTrouble]) -> None:
+    problems = [p for n, span in enumerate(scenario.spans) for p in _wrong(n, span, gpus, troubles)]
     if gpus < 1:
         problems.append(f"{gpus} GPUs; at least 1")
     if not 0 <= scenario.noise < 1:
@@ -168,15 +168,17 @@ def _check(scenario: Scenario, gpus: int, troubles: Mapping[str, Trouble]) -> No
         raise ConfigError([Problem("demo", 0, 0, text) for text in problems])
 
 
-def _wrong(n: int, spell: Spell, gpus: int, troubles: Mapping[str, Trouble]) -> list[str]:
-    where = f"spell {n + 1} ({spell.trouble})"
+def _wrong(
+    n: int, span: TroubleSpan, gpus: int, troubles: Mapping[str, ScenarioTrouble]
+) -> list[str]:
+    where = f"span {n + 1} ({span.trouble})"
     found = []
-    if spell.trouble not in troubles:
+    if span.trouble not in troubles:
         found.append(f"{where}: no such trouble; known: {', '.join(troubles)}")
-    if spell.period_s is not None and spell.period_s <= 0:
-        found.append(f"{where}: period_s {spell.period_s:g}; above 0")
-    strangers = [gpu for gpu in spell.gpus or () if not 0 <= gpu < gpus]
+    if span.period_s is not None and span.period_s <= 0:
+        found.append(f"{where}: period_s {span.period_s:g}; above 0")
+    strangers = [gpu for gpu in span.gpus or () if not 0 <= gpu < gpus]
     found += [f"{where}: no GPU {gpu} among {gpus}" for gpu in strangers]
-    fields = set(spell.changes) | set(troubles[spell.trouble].changes if not found else ())
+    fields = set(span.changes) | set(troubles[span.trouble].changes if not found else ())
     found += [f"{where}: no field {name!r}" for name in sorted(fields - set(FIELD))]
     return found

@@ -1,28 +1,55 @@
-"""The node in time: one deterministic history for each story, seed and interval.
+"""The node in time: one deterministic history for each timeline, seed and interval.
 
-Enters: a `Story`, a seed and the interval. Leaves: `Frame`, everything about the window that
-ends at a given tick. Ticks count from the start of the story; chance is drawn by tick number, so
-a frame does not depend on which others were asked for before.
+Enters: a `ScenarioTimeline`, a seed and the interval. Leaves: `Frame`, everything about the window
+that ends at a given tick, and the gauges of the node's processors and disks in it. Ticks count from
+the start of the timeline; chance is drawn by tick number, so a frame does not depend on which
+others were computed before.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from otel_ofu.sources.demo.counters import (
-    TENSOR,
-    Slice,
-    Totals,
-    window_values,
-    zero_totals,
-)
+from otel_ofu.sources.demo.counters import TENSOR, CounterTotals, Slice, window_values, zero_totals
 from otel_ofu.sources.demo.gpu import Boards, advance, cold_boards
-from otel_ofu.sources.demo.host import host_values
-from otel_ofu.sources.demo.job import FIELD, Array, healthy_demand, step, vary
-from otel_ofu.sources.demo.scenario import Story
+from otel_ofu.sources.demo.job import FIELD, PHASE, Array, healthy_demand, step, vary
+from otel_ofu.sources.demo.scenario import ScenarioTimeline
+
+CORES_A_RANK = 16
+FULL_FROM = 0.9  # from this share of all cores on, threads wait for one
+
+
+def host_values(parts: Sequence[Slice], demand: Array) -> dict[str, float]:
+    """Means over the ranks of a node: every rank has the same number of cores to itself.
+
+    A rank's main thread launches kernels, checks, and waits for batches without spinning. Checks
+    go through the kernel's network stack, so half of their time is the system's.
+    """
+    weights = np.array([p.length_s for p in parts]) / sum(p.length_s for p in parts)
+    shares = np.tensordot(weights, np.stack([p.step.shares for p in parts]), axes=1).mean(axis=1)
+    step_s = float(weights @ np.array([p.step.length_s for p in parts]))
+    running = float(demand[FIELD["running"]].mean())
+    thread = float(demand[FIELD["thread_s"]].mean()) / step_s if np.isfinite(step_s) else 0.0
+    thread = min(1.0, thread + shares[PHASE["check"]] + shares[PHASE["gap"]])
+    cores = float(demand[FIELD["cores"]].mean()) * running
+    system = 0.01 + 0.5 * shares[PHASE["check"]] / CORES_A_RANK
+    waiting = shares[PHASE["input"]]
+    io = float(demand[FIELD["io_wait"]].mean())
+    busy = min(1.0, (cores + thread) / CORES_A_RANK)
+    return {
+        "cpu_user": max(0.0, busy - system),
+        "cpu_system": system,
+        "cpu_iowait": min(1.0 - busy, waiting * io * 0.3),
+        "pressure_cpu_some": max(0.0, (busy - FULL_FROM) / (1 - FULL_FROM)),
+        "pressure_io_some": min(1.0, waiting * io + 0.3 * shares[PHASE["copy"]]),
+        "rank_thread_mean": thread,
+        "container_throttled": float(demand[FIELD["cpu_quota"]].mean()),
+    }
+
 
 SLICE_S = 2.0
 WARM_UP_S = 600
@@ -32,7 +59,7 @@ USEFUL = 0.97  # the rest of the tensor work is padding to tiles, arXiv:2605.207
 
 
 @dataclass(frozen=True, slots=True)
-class JobReport:
+class DemoReport:
     """What the job itself would log: it knows its steps, and its FLOPs as it counts them.
 
     `mfu` is model FLOP/s per GPU over the dense BF16 peak (989.4e12), `true_mfu` without the
@@ -61,7 +88,7 @@ class Frame:
 class Simulation:
     """Asking for an earlier frame than the last one starts over."""
 
-    def __init__(self, story: Story, gpus: int, seed: int, interval_s: float) -> None:
+    def __init__(self, story: ScenarioTimeline, gpus: int, seed: int, interval_s: float) -> None:
         self._story = story
         self._gpus = gpus
         self._seed = seed
@@ -95,7 +122,7 @@ class Simulation:
         return _frame(done + 1, parts, varied[id(demands[-1])], self._totals)
 
     def _slice(self, demand: Array, length_s: float) -> Slice:
-        # The governor reacts to the load that it sees; a second look settles load and clock.
+        # The governor reacts to the load that it sees; a second pass settles load and clock.
         boards = advance(self._boards, step(demand, self._boards.clock_hz), demand, length_s)
         taken = step(demand, boards.clock_hz)
         part = Slice(length_s, taken, boards)
@@ -104,7 +131,7 @@ class Simulation:
         return part
 
 
-def _frame(tick: int, parts: list[Slice], demand: Array, totals: Totals) -> Frame:
+def _frame(tick: int, parts: list[Slice], demand: Array, totals: CounterTotals) -> Frame:
     steps = sum(p.length_s / p.step.length_s for p in parts)
     window_s = sum(p.length_s for p in parts)
     rate = sum(p.length_s * (TENSOR @ p.step.shares * p.boards.clock_hz).mean() for p in parts)

@@ -12,8 +12,14 @@ from collections.abc import Mapping, Sequence
 from otel_ofu.model import Device, Reading, Window
 from otel_ofu.model.errors import ConfigError, Problem, SourceError
 from otel_ofu.sources.demo.gpu import MODEL
-from otel_ofu.sources.demo.scenario import Fact, Scenario, Story, load_library, named
-from otel_ofu.sources.demo.simulation import PEAK_FLOP_PER_S, Frame, JobReport, Simulation
+from otel_ofu.sources.demo.scenario import (
+    Scenario,
+    ScenarioTimeline,
+    TroubleFact,
+    load_library,
+    named,
+)
+from otel_ofu.sources.demo.simulation import PEAK_FLOP_PER_S, DemoReport, Frame, Simulation
 
 GPUS_PER_NODE = 8
 MAX_TICKS_BEHIND = 100_000
@@ -39,8 +45,8 @@ class DemoSource:
         interval_s: float = 10.0,
     ) -> None:
         _check(seed, interval_s)
-        told = named(scenario) if isinstance(scenario, str) else scenario
-        self._story = Story(told, gpus, load_library().troubles)
+        chosen = named(scenario) if isinstance(scenario, str) else scenario
+        self._story = ScenarioTimeline(chosen, gpus, load_library().troubles)
         self._simulation = Simulation(self._story, gpus, seed, interval_s)
         self._devices = [_device(index, gpus) for index in range(gpus)]
         self._start_s = start_s
@@ -71,18 +77,18 @@ class DemoSource:
     def close(self) -> None:
         """Nothing is held."""
 
-    def facts_at(self, time_s: float) -> tuple[Fact, ...]:
+    def facts_at(self, time_s: float) -> tuple[TroubleFact, ...]:
         """The troubles that are truly there at this time (Unix seconds)."""
         return self._story.facts(time_s - self._start_s)
 
-    def job_reports(self, time_s: float) -> Sequence[JobReport]:
+    def job_reports(self, time_s: float) -> Sequence[DemoReport]:
         """What the job logs about the last whole window before `time_s`, like its own MFU."""
         tick = self._tick_at(time_s)
         if tick < 1:
             return []
         frame = self._frame(tick)
         mfu = frame.true_mfu * frame.miscount
-        report = JobReport(
+        report = DemoReport(
             self._time_s(tick), frame.step_s, mfu, mfu * PEAK_FLOP_PER_S, frame.true_mfu
         )
         return [report]
@@ -106,7 +112,7 @@ class DemoSource:
         if tick - self._tick > MAX_TICKS_BEHIND:
             raise SourceError(
                 f"demo: {tick - self._tick} intervals behind, at most {MAX_TICKS_BEHIND}; "
-                "start_s and the time that is asked for are too far apart"
+                "start_s and the requested time are too far apart"
             )
         self._tick = tick
         return self._simulation.frame(tick)

@@ -13,7 +13,7 @@ from typing import Any
 
 from otel_ofu.model import Device
 from otel_ofu.model.errors import SourceError, SourceUnavailable
-from otel_ofu.sources.nvml.statuses import NOT_FOUND, SESSION_OVER, words
+from otel_ofu.sources.nvml.client import NOT_FOUND, SESSION_OVER, error_text
 
 _log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ _ARCHITECTURES = {
 # Of the GPUs that have MIG. Source: CUDA C++ programming guide, arithmetic throughput (fp32).
 _CORES_PER_SM_AMPERE = 64
 _CORES_PER_SM_LATER = 128
-_MOST_SLICES = 7  # of a GPU in MIG mode; A30 has 4, but tells its cores
+_MOST_SLICES = 7  # of a GPU in MIG mode; A30 has 4, but gives its cores
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """One physical GPU with its MIG devices; `mig_note` says why MIG could not be looked at."""
+    """One physical GPU with its MIG devices; `mig_note` is why MIG could not be read."""
 
     device: Device
     handle: Handle
@@ -62,8 +62,8 @@ class Board:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """The GPUs that could be looked at; for each of the others (by index) the driver's words."""
+class FoundBoards:
+    """The GPUs that could be opened; for each of the others (by index) the driver's error."""
 
     boards: tuple[Board, ...]
     failures: Mapping[int, str]
@@ -78,12 +78,12 @@ class Found:
                 "check nvidia-smi -L and lspci; a container needs the GPUs passed in (--gpus all)",
             )
         raise SourceUnavailable(
-            f"none of {len(self.failures)} GPUs can be opened: {told(self.failures)}",
+            f"none of {len(self.failures)} GPUs can be opened: {failures_text(self.failures)}",
             "run nvidia-smi; give this user access to /dev/nvidia*, or reset the GPUs",
         )
 
 
-def find_boards(nvml: ModuleType, driver_version: str) -> Found:
+def find_boards(nvml: ModuleType, driver_version: str) -> FoundBoards:
     """Every GPU. Raises `SourceError` when the driver does not answer at all."""
     boards, failures = [], {}
     for index in range(_count(nvml)):
@@ -91,11 +91,11 @@ def find_boards(nvml: ModuleType, driver_version: str) -> Found:
             boards.append(_board(nvml, index, driver_version))
         except nvml.NVMLError as error:
             _end_if_over(nvml, error.value)
-            failures[index] = words(nvml, error.value)
-    return Found(tuple(boards), failures)
+            failures[index] = error_text(nvml, error.value)
+    return FoundBoards(tuple(boards), failures)
 
 
-def told(failures: Mapping[int, str]) -> str:
+def failures_text(failures: Mapping[int, str]) -> str:
     """For people: `GPU 1: GPU is lost (15); GPU 4: ...`."""
     return "; ".join(f"GPU {index}: {why}" for index, why in failures.items())
 
@@ -116,9 +116,9 @@ def _board(nvml: ModuleType, index: int, driver_version: str) -> Board:
         return Board(device, handle, mig_enabled=False, instances=(), mig_note=note)
     try:
         instances = tuple(_instances(nvml, handle, device))
-    except nvml.NVMLError as error:  # reconfigured in this moment: the next look finds them
+    except nvml.NVMLError as error:  # reconfigured in this moment: the next rescan finds them
         _end_if_over(nvml, error.value)
-        note = f"MIG instances of {device.uuid}: {words(nvml, error.value)}"
+        note = f"MIG instances of {device.uuid}: {error_text(nvml, error.value)}"
         _log.warning(note)
         return Board(device, handle, mig_enabled=True, instances=(), mig_note=note)
     return Board(device, handle, mig_enabled=True, instances=instances)
@@ -179,7 +179,7 @@ def _mig_handles(nvml: ModuleType, parent: Handle) -> Iterator[Handle]:
 
 
 def _sm_share(nvml: ModuleType, parent: Handle, handle: Handle) -> float:
-    """SMs of the instance over those of its GPU, in (0, 1]; by slices if the SMs are not told."""
+    """SMs of the instance over those of its GPU, in (0, 1]; by slices without the SMs."""
     attributes = nvml.nvmlDeviceGetAttributes_v2(handle)
     cores = int(_optional(nvml, nvml.nvmlDeviceGetNumGpuCores, parent, 0))
     ampere = _architecture(nvml, parent) == _AMPERE
@@ -207,9 +207,34 @@ def _count(nvml: ModuleType) -> int:
     try:
         return int(nvml.nvmlDeviceGetCount())
     except nvml.NVMLError as error:
-        raise SourceError(f"nvmlDeviceGetCount: {words(nvml, error.value)}") from None
+        raise SourceError(f"nvmlDeviceGetCount: {error_text(nvml, error.value)}") from None
 
 
 def _end_if_over(nvml: ModuleType, code: int) -> None:
     if code in SESSION_OVER:
-        raise SourceError(f"NVML has to be opened again: {words(nvml, code)}")
+        raise SourceError(f"NVML has to be opened again: {error_text(nvml, code)}")
+
+
+_NO_INSTANCE = 0xFFFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class GpuProcess:
+    """A compute process on a device; `used_bytes` is None where the driver does not report it."""
+
+    device_uuid: str
+    pid: int
+    used_bytes: int | None
+    gpu_instance_id: int | None
+
+
+def processes_of(nvml: ModuleType, handle: Handle, device_uuid: str) -> Iterator[GpuProcess]:
+    """Takes milliseconds under the driver's global lock. Raises the error of the bindings."""
+    for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle):
+        instance = process.gpuInstanceId
+        yield GpuProcess(
+            device_uuid,
+            process.pid,
+            process.usedGpuMemory,
+            None if instance == _NO_INSTANCE else instance,
+        )

@@ -17,15 +17,15 @@ from typing import Any
 
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.model import Gap, GapReason
-from otel_ofu.sources.nvml.devices import Handle
-from otel_ofu.sources.nvml.statuses import (
+from otel_ofu.sources.nvml.client import (
     INVALID_ARGUMENT,
     NOT_SUPPORTED,
     REASONS,
     Retry,
+    error_text,
     gap_of,
-    words,
 )
+from otel_ofu.sources.nvml.devices import Handle
 
 _log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ FIRST_SAMPLE = Gap(GapReason.NOT_READY, "first GPM sample; a value needs two")
 NO_NUMBER = Gap(GapReason.NOT_READY, "nvmlGpmMetricsGet gave no number (NaN) for this window")
 
 
-class Metric(ctypes.Structure):
+class GpmMetric(ctypes.Structure):
     """nvmlGpmMetric_t; 40 bytes in every version of the header."""
 
     _fields_ = (
@@ -67,12 +67,12 @@ class MetricsGet(ctypes.Structure):
         ("count", ctypes.c_uint),
         ("older", ctypes.c_void_p),
         ("newer", ctypes.c_void_p),
-        ("metrics", Metric * CAPACITY),
+        ("metrics", GpmMetric * CAPACITY),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class GpmValues:
     """Values and gaps of one pair; `since_s` (monotonic) is the older sample, None without one."""
 
     values: Mapping[str, float]
@@ -93,8 +93,8 @@ class GpmRequest:
         self.keys = tuple(key for _, key, _ in rows)
         self._ids = tuple(row[0] for row in rows)
         self._request = MetricsGet(version=_VERSION)
-        blank = [Metric(id=row[0], code=_UNKNOWN, value=float("nan")) for row in rows]
-        self._blank = (Metric * len(rows))(*blank)
+        blank = [GpmMetric(id=row[0], code=_UNKNOWN, value=float("nan")) for row in rows]
+        self._blank = (GpmMetric * len(rows))(*blank)
         # Bound once: each is a view of the request's memory, so reading it allocates nothing.
         self._slots = [
             (self._request.metrics[i], key, scale) for i, (_, key, scale) in enumerate(rows)
@@ -103,7 +103,7 @@ class GpmRequest:
         self._gaps: dict[tuple[int, int], Gap] = {}
         self._dropped: dict[str, Gap] = {}
 
-    def measure(self, older: int, newer: int) -> Measured:
+    def measure(self, older: int, newer: int) -> GpmValues:
         """What happened between two samples (addresses). Raises the error of the bindings."""
         self._request.older, self._request.newer = older, newer
         self._call()
@@ -117,7 +117,7 @@ class GpmRequest:
                 gaps[key] = NO_NUMBER
             else:
                 values[key] = value * scale
-        return Measured(values, gaps)
+        return GpmValues(values, gaps)
 
     def _generations(self) -> list[int]:
         """How many ids to ask for: all, then those that older drivers know; strictly fewer."""
@@ -173,7 +173,7 @@ class GpmPair:
     def keys(self) -> tuple[str, ...]:
         return self._request.keys
 
-    def read(self, monotonic_s: float) -> Measured:
+    def read(self, monotonic_s: float) -> GpmValues:
         """The metrics since the sample before. Raises `DeviceLost` and `SourceError`."""
         gap = self._retry.standing(monotonic_s) or self._too_close(monotonic_s)
         if gap:
@@ -194,7 +194,7 @@ class GpmPair:
             except self._nvml.NVMLError as error:
                 _log.info("nvmlGpmSampleFree: %s (%d)", error, error.value)
 
-    def _compare(self, monotonic_s: float) -> Measured:
+    def _compare(self, monotonic_s: float) -> GpmValues:
         since_s, self._baseline_s = self._baseline_s, monotonic_s
         self._samples.reverse()  # also after a failure below: the newest is a fresh start
         if since_s is None:
@@ -205,7 +205,7 @@ class GpmPair:
         except self._nvml.NVMLError as error:
             return self._failed(error.value, "nvmlGpmMetricsGet", monotonic_s)
         self._retry.succeeded()
-        return Measured(measured.values, measured.gaps, since_s)
+        return GpmValues(measured.values, measured.gaps, since_s)
 
     def _too_close(self, monotonic_s: float) -> Gap | None:
         if self._baseline_s is None:
@@ -215,15 +215,15 @@ class GpmPair:
             return None
         return Gap(GapReason.NOT_READY, f"{span_s * 1e3:.0f} ms since the last sample; 100 needed")
 
-    def _failed(self, code: int, function: str, monotonic_s: float) -> Measured:
+    def _failed(self, code: int, function: str, monotonic_s: float) -> GpmValues:
         gap = gap_of(self._nvml, code, function)
         self._retry.failed(gap, monotonic_s)
         if self._retry.standing(monotonic_s):
             self._baseline_s = None  # a pair over the pause would speak about too long a time
         return self._absent(gap)
 
-    def _absent(self, gap: Gap) -> Measured:
-        return Measured({}, dict.fromkeys(self.keys, gap))
+    def _absent(self, gap: Gap) -> GpmValues:
+        return GpmValues({}, dict.fromkeys(self.keys, gap))
 
     def _allocate(self) -> None:
         while len(self._samples) < 2:  # noqa: PLR2004 - a pair
@@ -235,11 +235,11 @@ def _address(sample: Sample) -> int:
 
 
 def gpm_refusal(nvml: ModuleType, handle: Handle, driver_version: str) -> str:
-    """Why the driver says that this GPU has no GPM; empty if it has, or does not say."""
+    """Why this GPU has no GPM as the driver reports it; empty if it has, or is not reported."""
     try:
         supported = nvml.nvmlGpmQueryDeviceSupport(handle).isSupportedDevice
     except nvml.NVMLError as error:
         if REASONS.get(error.value) is not GapReason.NOT_SUPPORTED:
-            return ""  # the samples will tell
-        return f"driver {driver_version} has no GPM for this GPU: {words(nvml, error.value)}"
+            return ""  # the samples will show
+        return f"driver {driver_version} has no GPM for this GPU: {error_text(nvml, error.value)}"
     return "" if supported else NO_GPM

@@ -1,4 +1,4 @@
-"""One opened driver: its devices and what reads them, looked over again once a minute.
+"""One opened driver: its devices and what reads them, scanned again once a minute.
 
 Enters: an initialised `pynvml`. Leaves: the readings of all devices, their processes, and what each
 of them supports.
@@ -16,15 +16,82 @@ from typing import Any
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.model import Device, Gap, GapReason, Reading
 from otel_ofu.model.clock import Clock
-from otel_ofu.sources.nvml.counters import counters_of
-from otel_ofu.sources.nvml.devices import Board, Found, Handle, Instance, find_boards, told
+from otel_ofu.sources.nvml.client import DeviceLost, close_library, driver_version, gap_of
+from otel_ofu.sources.nvml.counters import SM_CLOCK, counters_of
+from otel_ofu.sources.nvml.devices import (
+    Board,
+    FoundBoards,
+    GpuProcess,
+    Handle,
+    Instance,
+    failures_text,
+    find_boards,
+    processes_of,
+)
 from otel_ofu.sources.nvml.gpm import GpmPair, GpmRequest, gpm_refusal
-from otel_ofu.sources.nvml.library import close_library, driver_version
-from otel_ofu.sources.nvml.processes import GpuProcess, processes_of
-from otel_ofu.sources.nvml.reader import DeviceReader
-from otel_ofu.sources.nvml.statuses import DeviceLost, gap_of
-from otel_ofu.sources.nvml.support import DeviceSupport, support_of
-from otel_ofu.sources.nvml.xids import XidEvents
+from otel_ofu.sources.nvml.read import DeviceReader, XidEvents
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSupport:
+    """One GPU. `gpm_problem` and `mig_problem` are empty when there is none.
+
+    `permitted`: False if the driver refused GPM for want of rights. `max_sm_clock_hz` is None
+    where the driver does not report it.
+    """
+
+    device: Device
+    has_gpm: bool
+    gpm_problem: str
+    permitted: bool
+    mig_enabled: bool
+    mig_problem: str
+    instances: tuple[Device, ...]
+    max_sm_clock_hz: float | None
+
+
+def support_of(nvml: ModuleType, board: Board) -> DeviceSupport:
+    """Takes one GPM sample and gives it back. Raises `SourceError` when the session is over."""
+    gap = _gpm_gap(nvml, board)
+    return DeviceSupport(
+        device=board.device,
+        has_gpm=gap is None,
+        gpm_problem=gap.detail if gap else "",
+        permitted=gap is None or gap.reason is not GapReason.NOT_PERMITTED,
+        mig_enabled=board.mig_enabled,
+        mig_problem=board.mig_note,
+        instances=tuple(instance.device for instance in board.instances),
+        max_sm_clock_hz=_max_sm_clock_hz(nvml, board),
+    )
+
+
+def _gpm_gap(nvml: ModuleType, board: Board) -> Gap | None:
+    try:
+        refusal = gpm_refusal(nvml, board.handle, board.device.driver_version)
+        return Gap(GapReason.NOT_SUPPORTED, refusal) if refusal else _sample_gap(nvml, board)
+    except DeviceLost as lost:
+        return lost.gap
+
+
+def _sample_gap(nvml: ModuleType, board: Board) -> Gap | None:
+    # The driver may report support and then refuse the sample: fractional vGPUs, containers.
+    try:
+        sample = nvml.nvmlGpmSampleAlloc()
+        try:
+            nvml.nvmlGpmSampleGet(board.handle, sample)
+        finally:
+            nvml.nvmlGpmSampleFree(sample)
+    except nvml.NVMLError as error:
+        return gap_of(nvml, error.value, "nvmlGpmSampleGet")
+    return None
+
+
+def _max_sm_clock_hz(nvml: ModuleType, board: Board) -> float | None:
+    try:
+        return float(nvml.nvmlDeviceGetMaxClockInfo(board.handle, SM_CLOCK) * 1e6)
+    except nvml.NVMLError:
+        return None
+
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +101,7 @@ NO_XIDS: Mapping[str, float] = {}
 
 
 @dataclass(slots=True)
-class Unit:
+class DeviceUnit:
     """A device with its reader; rebuilt when anything that identifies it has changed."""
 
     device: Device
@@ -47,7 +114,7 @@ class Unit:
         return same and not self.reader.lost
 
 
-class Session:
+class NvmlSession:
     """From nvmlInit to nvmlShutdown. One thread uses it."""
 
     def __init__(self, nvml: ModuleType, clock: Clock, event_wait_s: float) -> None:
@@ -56,7 +123,7 @@ class Session:
         self._driver_version = driver_version(nvml)
         self._request = GpmRequest(nvml, load_registry())
         self._xids = XidEvents(nvml, event_wait_s)
-        self._units: dict[str, Unit] = {}
+        self._units: dict[str, DeviceUnit] = {}
         self._boards: tuple[Board, ...] = ()
         self._failures: Mapping[int, str] = {}
         self._scanned_s = 0.0
@@ -99,7 +166,7 @@ class Session:
         if idle:
             close_library(self._nvml)
 
-    def _processes(self, unit: Unit) -> list[GpuProcess]:
+    def _processes(self, unit: DeviceUnit) -> list[GpuProcess]:
         try:
             return list(processes_of(self._nvml, unit.handle, unit.device.uuid))
         except self._nvml.NVMLError as error:
@@ -118,11 +185,13 @@ class Session:
         self._scanned_s = monotonic_s
         self._take_over(find_boards(self._nvml, self._driver_version))
 
-    def _take_over(self, found: Found) -> None:
+    def _take_over(self, found: FoundBoards) -> None:
         if found.failures != self._failures:
-            _log.warning("GPUs that cannot be opened: %s", told(found.failures) or "none now")
+            _log.warning(
+                "GPUs that cannot be opened: %s", failures_text(found.failures) or "none any more"
+            )
         self._boards, self._failures = found.boards, found.failures
-        units: dict[str, Unit] = {}
+        units: dict[str, DeviceUnit] = {}
         for board in found.boards:
             units[board.device.uuid] = self._unit(board, None)
             for instance in board.instances:
@@ -130,7 +199,7 @@ class Session:
         self._part_from(units)
         self._units = units
 
-    def _part_from(self, units: dict[str, Unit]) -> None:
+    def _part_from(self, units: dict[str, DeviceUnit]) -> None:
         """Closes what is not there any more, and keeps what must not go unnoticed."""
         unseen = {board.device.uuid for board in self._boards if board.mig_note}
         for uuid, unit in self._units.items():
@@ -138,14 +207,14 @@ class Session:
                 continue
             device = unit.device
             if uuid not in units and (device.index in self._failures or device.parent in unseen):
-                units[uuid] = unit  # could not be looked at: its own calls tell how it is
+                units[uuid] = unit  # could not be scanned: its own calls show how it is
                 continue
             unit.reader.close()
             if uuid not in units and not device.parent:
                 unit.reader.lose(VANISHED)
                 units[uuid] = unit
 
-    def _unit(self, board: Board, instance: Instance | None) -> Unit:
+    def _unit(self, board: Board, instance: Instance | None) -> DeviceUnit:
         device = instance.device if instance else board.device
         known = self._units.get(device.uuid)
         if known and known.is_still(device, mig_enabled=board.mig_enabled and not instance):
@@ -155,7 +224,7 @@ class Session:
         handle = instance.handle if instance else board.handle
         counters = counters_of(self._nvml, handle, mig=instance is not None)
         reader = DeviceReader(device, counters, self._gpm(board, instance))
-        return Unit(device, handle, board.mig_enabled and not instance, reader)
+        return DeviceUnit(device, handle, board.mig_enabled and not instance, reader)
 
     def _gpm(self, board: Board, instance: Instance | None) -> GpmPair | Mapping[str, Gap]:
         refusal = gpm_refusal(self._nvml, board.handle, self._driver_version)

@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from otel_ofu.model import Reading
 from otel_ofu.model.clock import Clock
 from otel_ofu.model.errors import SourceError
-from otel_ofu.sources.nvml.library import open_library
-from otel_ofu.sources.nvml.processes import GpuProcess
-from otel_ofu.sources.nvml.reader import NAME
-from otel_ofu.sources.nvml.session import Session
-from otel_ofu.sources.nvml.support import DeviceSupport
+from otel_ofu.sources.nvml.client import open_library
+from otel_ofu.sources.nvml.devices import GpuProcess
+from otel_ofu.sources.nvml.read import NAME
+from otel_ofu.sources.nvml.session import DeviceSupport, NvmlSession
 
 
 class NvmlSource:
@@ -30,7 +29,7 @@ class NvmlSource:
         self._library = library
         self._event_wait_s = event_wait_s
         self._clock = clock
-        self._session: Session | None = None
+        self._session: NvmlSession | None = None
 
     @property
     def name(self) -> str:
@@ -49,7 +48,7 @@ class NvmlSource:
         return self._opened().processes()
 
     def describe(self) -> tuple[DeviceSupport, ...]:
-        """What each GPU supports, asked anew."""
+        """What each GPU supports, read anew."""
         return self._opened().describe()
 
     def close(self) -> None:
@@ -57,9 +56,9 @@ class NvmlSource:
         if session:
             session.close()
 
-    def _opened(self) -> Session:
+    def _opened(self) -> NvmlSession:
         if self._session is None:
-            session = Session(open_library(self._library), self._clock, self._event_wait_s)
+            session = NvmlSession(open_library(self._library), self._clock, self._event_wait_s)
             try:
                 session.start()
             except SourceError:

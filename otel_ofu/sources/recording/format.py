@@ -1,4 +1,4 @@
-"""The lines of a recording: JSON objects, one a line, told apart by `line`.
+"""The lines of a recording: JSON objects, one a line, distinguished by `line`.
 
 docs/recording-format.md is the contract; here are its types. Enters or leaves: bytes of a line.
 """
@@ -15,11 +15,11 @@ from otel_ofu.model import Device, Gap, GapReason, Reading, Window
 
 VERSION = 1
 
-# JSON has no numbers for these; nobody should record them, and what was recorded is not lost.
+# JSON has no numbers for these; they should not be recorded, and what was recorded is not lost.
 Number = float | Literal["nan", "inf", "-inf"]
 
 
-class Header(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", tag="header"):
+class RecordingHeader(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", tag="header"):
     """The first line. `start_s` is when recording began, `interval_s` how often a tick was."""
 
     otel_ofu_recording: int = VERSION
@@ -50,7 +50,7 @@ class ReadingLine(
     tag="reading",
     omit_defaults=True,
 ):
-    """One `Reading`; a gap is its reason and, if there are any, the words."""
+    """One `Reading`; a gap is its reason and, if there is any, the detail."""
 
     device: int
     window: tuple[Number, Number]
@@ -61,7 +61,7 @@ class ReadingLine(
     quality: str = ""
 
 
-Line = Header | DeviceLine | TickLine | ReadingLine
+Line = RecordingHeader | DeviceLine | TickLine | ReadingLine
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Line)
@@ -80,8 +80,8 @@ def decode(text: bytes) -> Line:
 def device_line(number: int, device: Device) -> DeviceLine:
     """Only what differs from the defaults of `Device`, and always the uuid."""
     fields = msgspec.to_builtins(device)
-    told = {k: v for k, v in fields.items() if k == "uuid" or v != _DEFAULTS[k]}
-    return DeviceLine(number=number, device=told)
+    changed = {k: v for k, v in fields.items() if k == "uuid" or v != _DEFAULTS[k]}
+    return DeviceLine(number=number, device=changed)
 
 
 def to_device(line: DeviceLine) -> Device:
@@ -95,7 +95,7 @@ def reading_line(number: int, reading: Reading) -> ReadingLine:
         window=(_number(reading.window.start_s), _number(reading.window.end_s)),
         source=reading.source,
         values={key: _number(value) for key, value in reading.values.items()},
-        gaps={key: _words(gap) for key, gap in reading.gaps.items()},
+        gaps={key: _parts(gap) for key, gap in reading.gaps.items()},
         owner=dict(reading.owner),
         quality=reading.quality,
     )
@@ -104,7 +104,7 @@ def reading_line(number: int, reading: Reading) -> ReadingLine:
 def to_reading(line: ReadingLine, device: Device, known: Mapping[str, bool]) -> Reading:
     """Only keys that are `known`. Raises ValueError for a gap that is none."""
     values = {key: float(value) for key, value in line.values.items() if known[key]}
-    gaps = {key: _gap(key, words) for key, words in line.gaps.items() if known[key]}
+    gaps = {key: _gap(key, parts) for key, parts in line.gaps.items() if known[key]}
     if both := values.keys() & gaps.keys():
         raise ValueError(f"{min(both)!r} is in values and in gaps")
     window = Window(float(line.window[0]), float(line.window[1]))
@@ -117,12 +117,12 @@ def _number(value: float) -> Number:
     return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
 
 
-def _words(gap: Gap) -> list[str]:
+def _parts(gap: Gap) -> list[str]:
     return [gap.reason.value, gap.detail] if gap.detail else [gap.reason.value]
 
 
-def _gap(key: str, words: list[str]) -> Gap:
+def _gap(key: str, parts: list[str]) -> Gap:
     reasons = [reason.value for reason in GapReason]
-    if not words or words[0] not in reasons or len(words) > 2:  # noqa: PLR2004 - reason, detail
-        raise ValueError(f"gap of {key!r} is {words}; a reason ({', '.join(reasons)}) and words")
-    return Gap(GapReason(words[0]), *words[1:])
+    if not parts or parts[0] not in reasons or len(parts) > 2:  # noqa: PLR2004 - reason, detail
+        raise ValueError(f"gap of {key!r} is {parts}; a reason ({', '.join(reasons)}) and a detail")
+    return Gap(GapReason(parts[0]), *parts[1:])

@@ -16,13 +16,12 @@ from typing import Protocol
 
 from otel_ofu.model import Reading
 from otel_ofu.model.errors import ConfigError, Problem
-from otel_ofu.sources.recording.columns import ColumnMap
-from otel_ofu.sources.recording.reader import RecordingReader, Tick
-from otel_ofu.sources.recording.table import TableReader
+from otel_ofu.sources.recording.read import RecordingReader, Tick
+from otel_ofu.sources.recording.table import ColumnMap, TableReader
 
 
-class Recording(Protocol):
-    """One pass over a file; `notes` says what was left out so far."""
+class RecordingFile(Protocol):
+    """One pass over a file; `notes` has what was left out so far."""
 
     notes: list[str]
 
@@ -31,7 +30,7 @@ class Recording(Protocol):
     def close(self) -> None: ...
 
 
-def open_recording(path: str | Path, columns: ColumnMap | None = None) -> Recording:
+def open_recording(path: str | Path, columns: ColumnMap | None = None) -> RecordingFile:
     """A CSV if `columns` are given, else a recording of this program. Raises `ConfigError`."""
     if columns is not None:
         return TableReader(path, columns)

@@ -1,7 +1,8 @@
 """Reads a CSV by a column map, tick by tick.
 
-Enters: a CSV with a header row and rows in order of time, and a `ColumnMap`. Leaves: ticks, each
-the readings of the rows that stand together and have one time.
+Enters: a CSV with a header row and rows in order of time; and what its columns mean, a YAML file
+(config/columns/ has examples, docs/recording-format.md explains the keys). Leaves: ticks, each the
+readings of the rows that stand together and have one time; a `ConfigError` with every mistake.
 """
 
 from __future__ import annotations
@@ -14,15 +15,117 @@ from collections.abc import Iterator
 from io import TextIOWrapper
 from itertools import groupby
 from pathlib import Path
-from typing import TextIO
+from typing import Annotated, Literal, TextIO
 
 import msgspec
 
-from otel_ofu.catalog.registry import load_registry
-from otel_ofu.model import Device, Gap, Reading, Window
+from otel_ofu.catalog.registry import Registry, load_registry
+from otel_ofu.files.yaml import Steps, YamlFile, convert, read_yaml
+from otel_ofu.model import Device, Gap, GapReason, Reading, Window
 from otel_ofu.model.errors import ConfigError, Problem
-from otel_ofu.sources.recording.columns import UNITS, Column, ColumnMap
-from otel_ofu.sources.recording.reader import GZIP, Tick
+from otel_ofu.sources.recording.read import GZIP, Tick
+
+UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
+
+DeviceField = Literal[
+    "uuid", "index", "model", "vendor", "pci_address", "serial", "driver_version",
+    "architecture", "host",
+]  # fmt: skip
+
+
+class TimeColumn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where the time stands: the end of the row's window, since 1970 in this unit."""
+
+    column: str
+    unit: Literal["s", "ms", "us", "ns"]
+
+
+class MappedColumn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The registry key of a column, and the factor to the registry's unit."""
+
+    key: str
+    scale: float = 1.0
+
+
+class ColumnMap(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All that is known of the columns.
+
+    `device` holds what is equal for all rows, `device_columns` where the rest stands.
+    `window_s` is the time that a row speaks about; None: since the device's row before.
+    `constants` are values that were not recorded, in the registry's unit. A cell that is one of
+    `absent` becomes a gap with `absent_reason`.
+    """
+
+    time: TimeColumn
+    columns: dict[str, MappedColumn]
+    device: dict[DeviceField, str | int] = {}
+    device_columns: dict[DeviceField, str] = {}
+    window_s: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    source: str = "recording"
+    constants: dict[str, float] = {}
+    absent: tuple[str, ...] = ("", "N/A", "[N/A]", "nan", "NaN")
+    absent_reason: GapReason = GapReason.NOT_READY
+
+    def names(self) -> list[str]:
+        """The columns that a file must have, each once."""
+        used = [self.time.column, *self.device_columns.values(), *self.columns]
+        return list(dict.fromkeys(used))
+
+
+def read_column_map(path: str | Path) -> ColumnMap:
+    """Raises `ConfigError` with file:line:column for each mistake."""
+    file = read_yaml(path)
+    columns = convert(file, ColumnMap)
+    if problems := list(_wrong(file, columns, load_registry())):
+        raise ConfigError(problems)
+    return columns
+
+
+def _wrong(file: YamlFile, columns: ColumnMap, registry: Registry) -> Iterator[Problem]:
+    yield from _wrong_keys(file, columns, registry)
+    yield from _wrong_constants(file, columns, registry)
+    yield from _wrong_device(file, columns)
+
+
+def _wrong_keys(file: YamlFile, columns: ColumnMap, registry: Registry) -> Iterator[Problem]:
+    positions: list[tuple[Steps, str]] = [
+        (("columns", name, "key"), column.key) for name, column in columns.columns.items()
+    ]
+    positions += [(("constants", key), key) for key in columns.constants]
+    seen: set[str] = set()
+    for steps, key in positions:
+        if not _recordable(registry, key):
+            yield file.problem(steps, f"no metric {key!r} that a source could read")
+        elif key in seen:
+            yield file.problem(steps, f"{key!r} is there twice")
+        seen.add(key)
+
+
+def _wrong_constants(file: YamlFile, columns: ColumnMap, registry: Registry) -> Iterator[Problem]:
+    for key, value in columns.constants.items():
+        if _recordable(registry, key) and (gap := registry.check(key, value)):
+            yield file.problem(("constants", key), f"{gap.detail} is not possible")
+
+
+def _wrong_device(file: YamlFile, columns: ColumnMap) -> Iterator[Problem]:
+    if "uuid" not in {*columns.device, *columns.device_columns}:
+        yield file.problem((), "no device: give `uuid` in `device` or in `device_columns`")
+    for name in sorted({*columns.device} & {*columns.device_columns}):
+        yield file.problem(("device", name), f"{name!r} is in `device_columns` as well")
+    try:
+        msgspec.convert({"uuid": "", **columns.device}, Device)
+    except msgspec.ValidationError as error:
+        yield file.problem(("device",), str(error))
+
+
+def _recordable(registry: Registry, key: str) -> bool:
+    try:
+        registry.point_attributes(key)
+    except (KeyError, ValueError):
+        return False
+    metric = registry.metric(key)
+    return metric.entity == "gpu" and not metric.derived
+
 
 Row = dict[str, str]
 
@@ -32,7 +135,7 @@ _HEADER = b'{"line":"header"'
 class TableReader:
     """One pass over one CSV. Raises `ConfigError` for missing columns at once, and at bad cells.
 
-    `notes` says what was left out: a last row that was cut off.
+    `notes` has what was left out: a last row that was cut off.
     """
 
     def __init__(self, path: str | Path, columns: ColumnMap) -> None:
@@ -104,7 +207,7 @@ class TableReader:
         window = self._window(device, row, line)
         return Reading(device, window, self._columns.source, values, gaps)
 
-    def _metric(self, cell: str, name: str, column: Column, line: int) -> float | Gap:
+    def _metric(self, cell: str, name: str, column: MappedColumn, line: int) -> float | Gap:
         value = self._value(cell, name, line)
         if isinstance(value, Gap):
             return value
@@ -123,13 +226,13 @@ class TableReader:
     def _device(self, row: Row, line: int) -> Device:
         cells = tuple(row[name].strip() for name in self._columns.device_columns.values())
         if cells not in self._devices:
-            told = dict(zip(self._columns.device_columns, cells, strict=True))
+            named = dict(zip(self._columns.device_columns, cells, strict=True))
             try:
                 self._devices[cells] = msgspec.convert(
-                    {**self._columns.device, **told}, Device, strict=False
+                    {**self._columns.device, **named}, Device, strict=False
                 )
             except msgspec.ValidationError as error:
-                raise self._error(f"device {told}: {error}", line) from error
+                raise self._error(f"device {named}: {error}", line) from error
         return self._devices[cells]
 
     def _window(self, device: Device, row: Row, line: int) -> Window:
@@ -166,7 +269,7 @@ def _open(path: Path) -> TextIO:
 
 
 def _no_table(path: Path, start: bytes) -> str:
-    """Why a file is no CSV, as far as its first bytes tell; empty if it may be one."""
+    """Why a file is not a CSV, as far as its first bytes show; empty if it may be one."""
     if start.startswith(_HEADER):
         return "this is a recording, not a CSV: leave out --columns"
     if not start.startswith(GZIP):

@@ -14,7 +14,7 @@ from typing import BinaryIO, Literal, cast
 from otel_ofu.model import Device, Reading
 from otel_ofu.model.errors import OtelOfuError
 from otel_ofu.sources.recording.format import (
-    Header,
+    RecordingHeader,
     TickLine,
     device_line,
     encode,
@@ -23,7 +23,7 @@ from otel_ofu.sources.recording.format import (
 
 
 class RecordingError(OtelOfuError):
-    """A recording cannot be written: which file, and in the words of the system why."""
+    """A recording cannot be written: which file, and the error of the system."""
 
 
 class RecordingWriter:
@@ -34,7 +34,7 @@ class RecordingWriter:
     """
 
     def __init__(
-        self, path: str | Path, header: Header | None = None, *, overwrite: bool = False
+        self, path: str | Path, header: RecordingHeader | None = None, *, overwrite: bool = False
     ) -> None:
         if not str(path):
             raise RecordingError("the name of the recording is empty; allowed: a file to write")
@@ -45,7 +45,7 @@ class RecordingWriter:
         self.lost_ticks = 0
         self._file = _open(self._path, overwrite=overwrite)
         try:
-            self._put(encode(header or Header()))
+            self._put(encode(header or RecordingHeader()))
         except RecordingError:
             self.close()
             raise

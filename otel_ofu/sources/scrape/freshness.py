@@ -28,8 +28,8 @@ _WITNESSES = ("energy", "sm_cycles_elapsed")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What one read says about a device; `timestamp_s` is the newest of its samples or None."""
+class DeviceValues:
+    """What one read shows of a device; `timestamp_s` is the newest of its samples or None."""
 
     values: Mapping[str, float]
     timestamp_s: float | None = None
@@ -50,7 +50,7 @@ class Age:
 
 @dataclass(slots=True)
 class _History:
-    seen: Seen
+    seen: DeviceValues
     used_s: float
     on_page_s: float
 
@@ -70,7 +70,9 @@ class Freshness:
         """The shortest of the last times between two different pages; None until known."""
         return min(self._periods_s, default=None)
 
-    def judge(self, now_s: float, page: Mapping[str, Seen], assumed_s: float) -> dict[str, Age]:
+    def judge(
+        self, now_s: float, page: Mapping[str, DeviceValues], assumed_s: float
+    ) -> dict[str, Age]:
         """The age of each device's values.
 
         `now_s` is the instant of this read; `assumed_s` is the exporter's refresh period as far as
@@ -94,7 +96,7 @@ class Freshness:
 
     def _learn(self, now_s: float, *, has_changed: bool) -> None:
         if self._read_s is not None and now_s - self._read_s > 2 * self._interval_s:
-            self._changed_s = None  # nobody looked: the next change may not be the first
+            self._changed_s = None  # not read for a while: the next change may not be the first
         self._read_s = now_s
         if not has_changed:
             return
@@ -102,7 +104,7 @@ class Freshness:
             self._periods_s.append(now_s - self._changed_s)
         self._changed_s = now_s
 
-    def _use(self, now_s: float, uuid: str, seen: Seen, period_s: float) -> Age:
+    def _use(self, now_s: float, uuid: str, seen: DeviceValues, period_s: float) -> Age:
         before = self._devices.get(uuid)
         # After a long silence the values speak about the last refresh, not about all of it.
         start_s = max(before.used_s, now_s - 2 * period_s) if before else now_s - self._interval_s
@@ -113,11 +115,11 @@ class Freshness:
         history.on_page_s = now_s
         window = Window(now_s - self._interval_s, now_s)
         if now_s - history.used_s <= STALE_AFTER_PERIODS * period_s:
-            words = f"the exporter refreshes its page about every {period_s:g} s"
-            return Age(window, Gap(GapReason.NOT_READY, words))
+            detail = f"the exporter refreshes its page about every {period_s:g} s"
+            return Age(window, Gap(GapReason.NOT_READY, detail))
         limit_s = STALE_AFTER_PERIODS * period_s
-        words = f"the exporter has not refreshed these values for more than {limit_s:g} s"
-        return Age(window, Gap(GapReason.STALE, words))
+        detail = f"the exporter has not refreshed these values for more than {limit_s:g} s"
+        return Age(window, Gap(GapReason.STALE, detail))
 
     def _forget(self, now_s: float) -> None:
         self._devices = {

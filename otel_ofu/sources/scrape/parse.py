@@ -1,7 +1,7 @@
 """The Prometheus text format, as exporters write it and as they should.
 
-Enters: the text of a page, and the metric names that matter. Leaves: a `Page` of samples; what can
-not be read is counted, the first case remembered, and the rest goes on. Linear in the text.
+Enters: the text of a page, and the metric names that matter. Leaves: a `MetricsPage` of samples.
+What cannot be read is counted, the first case remembered, and the rest goes on. Linear in the text.
 
 Labels are parsed only for wanted names, and once for each distinct block of labels: exporters
 repeat the block of a GPU for every metric.
@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 EXCERPT_CHARACTERS = 120
 OTHER_NAMES = 5
-"""So many unwanted names are kept, to say what the page is about."""
+"""So many unwanted names are kept, to show what the page is about."""
 
 _BLANKS = " \t\r"
 _ESCAPE = re.compile(r'\\([\\n"])')
@@ -43,7 +43,7 @@ class Sample(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class MetricsPage:
     """The wanted samples in the order of the page, and what went wrong.
 
     `first_malformed` is the first line that could not be read, with its number, or empty.
@@ -60,7 +60,7 @@ class _Malformed(Exception):  # noqa: N818 - never leaves this module
     """The line is not of the format."""
 
 
-def parse(text: str, wanted: Container[str] | None = None) -> Page:
+def parse(text: str, wanted: Container[str] | None = None) -> MetricsPage:
     """The samples of `text` whose names are `wanted`; all of them if None. Never raises."""
     return _Parser(wanted).page(text)
 
@@ -73,7 +73,7 @@ class _Parser:
         self._blocks: dict[str, tuple[str, Mapping[str, str]]] = {}
         self._others: dict[str, None] = {}
 
-    def page(self, text: str) -> Page:
+    def page(self, text: str) -> MetricsPage:
         samples: list[Sample] = []
         malformed, first = 0, ""
         for number, line in enumerate(_lines(text), start=1):
@@ -88,7 +88,7 @@ class _Parser:
             if not readable:
                 malformed += 1
                 first = first or f"line {number}: {line.strip()[:EXCERPT_CHARACTERS]}"
-        return Page(tuple(samples), malformed, first, tuple(self._others))
+        return MetricsPage(tuple(samples), malformed, first, tuple(self._others))
 
     def _sample(self, line: str) -> Sample | None:
         if not line or line[0] == "#":
@@ -171,18 +171,18 @@ def _unescaped(text: str) -> str:
 
 
 def _sample(name: str, labels: Mapping[str, str], rest: str) -> Sample:
-    words = rest.split()
-    if not words:
+    parts = rest.split()
+    if not parts:
         raise _Malformed
-    value = _number(words[0])
+    value = _number(parts[0])
     if value is None:
-        return Sample(name, labels, math.nan, " ".join(words))
-    if len(words) == 1:
-        return Sample(name, labels, value, words[0])
-    timestamp_ms = _number(words[1])
-    if len(words) > 2 or timestamp_ms is None or not math.isfinite(timestamp_ms):  # noqa: PLR2004 - value, timestamp
+        return Sample(name, labels, math.nan, " ".join(parts))
+    if len(parts) == 1:
+        return Sample(name, labels, value, parts[0])
+    timestamp_ms = _number(parts[1])
+    if len(parts) > 2 or timestamp_ms is None or not math.isfinite(timestamp_ms):  # noqa: PLR2004 - value, timestamp
         raise _Malformed
-    return Sample(name, labels, value, words[0], timestamp_ms / 1000)
+    return Sample(name, labels, value, parts[0], timestamp_ms / 1000)
 
 
 def _number(text: str) -> float | None:

@@ -18,8 +18,8 @@ from otel_ofu.model import Device, Reading
 from otel_ofu.model.clock import Clock
 from otel_ofu.model.errors import SourceError
 from otel_ofu.sources.scrape.endpoint import Endpoint
-from otel_ofu.sources.scrape.owner import SOURCE_NAME
-from otel_ofu.sources.scrape.target import Round, Target, Tools
+from otel_ofu.sources.scrape.identity import SOURCE_NAME
+from otel_ofu.sources.scrape.session import ScrapeResult, ScrapeTarget, Tools
 
 MOST_AT_ONCE = 8
 """So many endpoints are read at the same time."""
@@ -39,7 +39,7 @@ class DeviceReport:
 
 @dataclass(frozen=True, slots=True)
 class EndpointReport:
-    """One endpoint after its last read. `ofu` says for each profile on it what OFU means there.
+    """One endpoint after its last read. `ofu` is for each profile on it what OFU means there.
 
     `refresh_period_s` is None until two different pages were seen.
     """
@@ -65,7 +65,7 @@ class ScrapeSource:
     ) -> None:
         self._vendors = vendors or load_vendors()
         tools = Tools(self._vendors, registry, clock, interval_s)
-        self._targets = [Target(endpoint, tools) for endpoint in endpoints]
+        self._targets = [ScrapeTarget(endpoint, tools) for endpoint in endpoints]
         self._problems: dict[str, str] = {}
 
     @property
@@ -96,11 +96,11 @@ class ScrapeSource:
         for target in self._targets:
             target.close()
 
-    def _rounds(self, now_s: float) -> list[Round]:
+    def _rounds(self, now_s: float) -> list[ScrapeResult]:
         if len(self._targets) <= 1:
             return [target.read(now_s) for target in self._targets]
-        waiting: SimpleQueue[tuple[Target, Future[Round]]] = SimpleQueue()
-        rounds: list[Future[Round]] = []
+        waiting: SimpleQueue[tuple[ScrapeTarget, Future[ScrapeResult]]] = SimpleQueue()
+        rounds: list[Future[ScrapeResult]] = []
         for target in self._targets:
             rounds.append(Future())
             waiting.put((target, rounds[-1]))
@@ -109,7 +109,7 @@ class ScrapeSource:
             Thread(target=_read_all, args=(waiting, now_s), name="scrape", daemon=True).start()
         return [answer.result() for answer in rounds]
 
-    def _once(self, rounds: Sequence[Round]) -> list[Reading]:
+    def _once(self, rounds: Sequence[ScrapeResult]) -> list[Reading]:
         """Each device once: an endpoint that answered goes before one that did not."""
         readings: dict[str, Reading] = {}
         for answer in sorted(rounds, key=lambda answer: not answer.answered):
@@ -117,7 +117,7 @@ class ScrapeSource:
                 readings.setdefault(reading.device.uuid, reading)
         return list(readings.values())
 
-    def _report(self, target: Target) -> EndpointReport:
+    def _report(self, target: ScrapeTarget) -> EndpointReport:
         found = dict.fromkeys(row.profile_id for row in target.rows)
         profiles = self._vendors.profiles
         devices = tuple(
@@ -138,7 +138,9 @@ class ScrapeSource:
         )
 
 
-def _read_all(waiting: SimpleQueue[tuple[Target, Future[Round]]], now_s: float) -> None:
+def _read_all(
+    waiting: SimpleQueue[tuple[ScrapeTarget, Future[ScrapeResult]]], now_s: float
+) -> None:
     with suppress(Empty):
         while True:
             target, answer = waiting.get_nowait()

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.sources.demo import DemoSource, Scenario, Spell
+from otel_ofu.sources.demo import DemoSource, Scenario, TroubleSpan
 
 
 def host(trouble: str | None) -> Mapping[str, float]:
-    spells = [] if trouble is None else [Spell(trouble=trouble, start_s=0)]
-    return DemoSource(Scenario(spells=spells), interval_s=30.0).host_values(300.0)
+    spans = [] if trouble is None else [TroubleSpan(trouble=trouble, start_s=0)]
+    return DemoSource(Scenario(spans=spans), interval_s=30.0).host_values(300.0)
 
 
 def test_before_the_first_window_nothing_is_known_of_the_node() -> None:

@@ -5,7 +5,7 @@ import pytest
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.model import Reading
 from otel_ofu.model.errors import ConfigError, SourceError
-from otel_ofu.sources.demo import DemoSource, Scenario, Spell, load_library
+from otel_ofu.sources.demo import DemoSource, Scenario, TroubleSpan, load_library
 from otel_ofu.sources.demo.simulation import PEAK_CLOCK_HZ, PEAK_FLOP_PER_S
 
 START = 1_764_400_000.0
@@ -193,7 +193,7 @@ def test_a_window_ends_on_the_grid_at_or_before_the_time_that_is_asked_for() -> 
 
 def test_noise_moves_ofu_by_about_as_much_as_it_says() -> None:
     def spread(noise: float) -> float:
-        ticks = readings(Scenario(spells=[], noise=noise), 10, 1000)
+        ticks = readings(Scenario(spans=[], noise=noise), 10, 1000)
         series = [ofu([t], 0) for t in ticks]
         mean = fmean(series)
         return float(fmean((x - mean) ** 2 for x in series) ** 0.5 / mean)
@@ -214,7 +214,7 @@ def test_every_value_of_every_scenario_is_possible(name: str) -> None:
 
 def test_values_stay_possible_at_noise_of_forty_percent() -> None:
     registry = load_registry()
-    for tick in readings(Scenario(spells=[], noise=0.4), 10, 600):
+    for tick in readings(Scenario(spans=[], noise=0.4), 10, 600):
         for reading in tick:
             assert {registry.check(k, v) for k, v in reading.values.items()} == {None}
 
@@ -235,7 +235,7 @@ def test_owner_names_are_attributes_of_the_registry() -> None:
 
 
 def test_a_lone_idle_gpu_does_not_slow_the_others() -> None:
-    unused = Scenario(spells=[Spell(trouble="idle", start_s=0, gpus=[7])])
+    unused = Scenario(spans=[TroubleSpan(trouble="idle", start_s=0, gpus=[7])])
     ticks = readings(unused, 100, 400)
     assert gpu(ticks, 7, "gpu_util") == 0
     assert ofu(ticks, 0) == pytest.approx(ofu(readings("healthy", 100, 400), 0), rel=0.03)

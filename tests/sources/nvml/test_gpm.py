@@ -25,13 +25,13 @@ MMA_CYCLES = "mma_cycles_active"
 def test_the_request_has_the_layout_of_the_bindings_and_room_for_every_version() -> None:
     theirs = pynvml.c_nvmlGpmMetricsGet_t
     ours = gpm.MetricsGet
-    assert ctypes.sizeof(gpm.Metric) == ctypes.sizeof(pynvml.c_nvmlGpmMetric_t) == 40
+    assert ctypes.sizeof(gpm.GpmMetric) == ctypes.sizeof(pynvml.c_nvmlGpmMetric_t) == 40
     assert ours.metrics.offset == theirs.metrics.offset
     assert (ours.older.offset, ours.newer.offset) == (theirs.sample1.offset, theirs.sample2.offset)
     assert ctypes.sizeof(ours) >= ctypes.sizeof(theirs)
     # nvmlReturn and value lie where the driver writes them, whatever the array's length.
-    assert gpm.Metric.code.offset == pynvml.c_nvmlGpmMetric_t.nvmlReturn.offset
-    assert gpm.Metric.value.offset == pynvml.c_nvmlGpmMetric_t.value.offset
+    assert gpm.GpmMetric.code.offset == pynvml.c_nvmlGpmMetric_t.nvmlReturn.offset
+    assert gpm.GpmMetric.value.offset == pynvml.c_nvmlGpmMetric_t.value.offset
     assert pynvml.NVML_GPM_METRICS_GET_VERSION == 1
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.model import Gap, GapReason
-from otel_ofu.sources.nvml import devices, statuses, table
-from otel_ofu.sources.nvml.statuses import Retry
+from otel_ofu.sources.nvml import client, counters, devices
+from otel_ofu.sources.nvml.client import Retry
 
 
 def test_clock_event_bits_are_those_of_the_vendor() -> None:
@@ -30,25 +30,25 @@ def test_clock_event_bits_are_those_of_the_vendor() -> None:
     theirs = {
         ours: getattr(pynvml, f"nvmlClocksThrottleReason{name}") for ours, name in names.items()
     }
-    assert theirs == table.CLOCK_EVENT_BITS
+    assert theirs == counters.CLOCK_EVENT_BITS
     allowed = load_registry().attributes["ofu.throttle.reason"].values
-    assert set(table.CLOCK_EVENT_BITS) <= set(allowed)
+    assert set(counters.CLOCK_EVENT_BITS) <= set(allowed)
 
 
 def test_fields_and_clock_domains_are_those_of_the_vendor() -> None:
-    assert pynvml.NVML_FI_DEV_MEMORY_TEMP == table.MEMORY_TEMPERATURE_FIELD
-    assert (pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM) == (table.SM_CLOCK, table.MEM_CLOCK)
-    assert pynvml.nvmlMemory_v2 == table._MEMORY_V2
+    assert pynvml.NVML_FI_DEV_MEMORY_TEMP == counters.MEMORY_TEMPERATURE_FIELD
+    assert (pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM) == (counters.SM_CLOCK, counters.MEM_CLOCK)
+    assert pynvml.nvmlMemory_v2 == counters._MEMORY_V2
     assert (pynvml.NVML_PERF_POLICY_POWER, pynvml.NVML_PERF_POLICY_THERMAL) == (0, 1)
-    assert len(table._FIELD_MEMBERS) == pynvml.NVML_VALUE_TYPE_COUNT
+    assert len(counters._FIELD_MEMBERS) == pynvml.NVML_VALUE_TYPE_COUNT
 
 
 def test_codes_are_those_of_the_vendor() -> None:
-    for codes in (statuses.SESSION_OVER, statuses.LOST):
+    for codes in (client.SESSION_OVER, client.LOST):
         assert codes == {getattr(pynvml, f"NVML_ERROR_{name}"): name for name in codes.values()}
     for name in ("INVALID_ARGUMENT", "NOT_FOUND", "TIMEOUT", "NOT_SUPPORTED"):
-        assert getattr(statuses, name) == getattr(pynvml, f"NVML_ERROR_{name}")
-    assert statuses.REASONS == {
+        assert getattr(client, name) == getattr(pynvml, f"NVML_ERROR_{name}")
+    assert client.REASONS == {
         pynvml.NVML_ERROR_NOT_SUPPORTED: GapReason.NOT_SUPPORTED,
         pynvml.NVML_ERROR_NO_PERMISSION: GapReason.NOT_PERMITTED,
         pynvml.NVML_ERROR_FUNCTION_NOT_FOUND: GapReason.NOT_SUPPORTED,

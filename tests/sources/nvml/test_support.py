@@ -1,4 +1,4 @@
-"""What doctor is told, and whose processes hold a GPU."""
+"""What doctor shows, and whose processes hold a GPU."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from otel_ofu.sources.recording import (
-    Header,
     RecordingError,
+    RecordingHeader,
     RecordingReader,
     RecordingWriter,
     read_recording,
@@ -29,7 +29,9 @@ def room_for(size: int) -> Iterator[None]:
 
 def test_each_line_is_an_object_and_a_device_is_introduced_once(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
-    writer = RecordingWriter(path, Header(host="n1", agent="0.1", start_s=5.0, interval_s=10.0))
+    writer = RecordingWriter(
+        path, RecordingHeader(host="n1", agent="0.1", start_s=5.0, interval_s=10.0)
+    )
     writer.write(tick(100))
     writer.write(tick(110))
     writer.close()
@@ -48,7 +50,10 @@ def test_each_line_is_an_object_and_a_device_is_introduced_once(tmp_path: Path) 
 
 
 def test_the_header_is_read_back(tmp_path: Path) -> None:
-    path, header = tmp_path / "r.jsonl", Header(host="n1", agent="0.1", start_s=5, interval_s=10)
+    path, header = (
+        tmp_path / "r.jsonl",
+        RecordingHeader(host="n1", agent="0.1", start_s=5, interval_s=10),
+    )
     RecordingWriter(path, header).close()
     reader = RecordingReader(path)
     reader.close()

@@ -12,8 +12,8 @@ from pathlib import Path
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.catalog.vendors import load_vendors
 from otel_ofu.model import Device
-from otel_ofu.sources.scrape.mapping import DeviceRow, PageMapping
 from otel_ofu.sources.scrape.parse import parse
+from otel_ofu.sources.scrape.read import DeviceRow, PageMapping
 
 PAGES = Path(__file__).parent / "pages"
 HOST = "node.test"

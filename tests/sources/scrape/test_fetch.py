@@ -9,8 +9,8 @@ import pytest
 
 from otel_ofu.model import GapReason
 from otel_ofu.model.errors import ConfigError
+from otel_ofu.sources.scrape.client import Fetcher, FetchError
 from otel_ofu.sources.scrape.endpoint import Endpoint, endpoint_at
-from otel_ofu.sources.scrape.fetch import Fetcher, FetchError
 from tests.peers.certs import Certificates
 from tests.sources.scrape.server import Answer, Exchange, page, serving
 from tests.waiting import HANGS_S

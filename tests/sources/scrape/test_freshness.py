@@ -7,21 +7,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_ofu.model import GapReason, Window
-from otel_ofu.sources.scrape.freshness import FORGET_AFTER_S, Age, Freshness, Seen
+from otel_ofu.sources.scrape.freshness import FORGET_AFTER_S, Age, DeviceValues, Freshness
 
 INTERVAL_S = 10.0
 DCGM_S = 30.0
 
 
-def busy(step: int) -> Seen:
-    return Seen({"tensor_active": 0.4, "energy": 1000.0 + step})
+def busy(step: int) -> DeviceValues:
+    return DeviceValues({"tensor_active": 0.4, "energy": 1000.0 + step})
 
 
-def idle() -> Seen:
-    return Seen({"tensor_active": 0.0, "sm_clock": 345e6})
+def idle() -> DeviceValues:
+    return DeviceValues({"tensor_active": 0.0, "sm_clock": 345e6})
 
 
-def outcome(freshness: Freshness, now_s: float, seen: Seen, assumed_s: float = DCGM_S) -> str:
+def outcome(
+    freshness: Freshness, now_s: float, seen: DeviceValues, assumed_s: float = DCGM_S
+) -> str:
     age = freshness.judge(now_s, {"g": seen}, assumed_s)["g"]
     return "used" if age.gap is None else str(age.gap.reason)
 
@@ -118,13 +120,13 @@ def test_an_exporter_that_reads_on_every_request_is_always_new() -> None:
 def test_timestamps_are_witnesses() -> None:
     freshness = Freshness(INTERVAL_S)
     same = {"tensor_active": 0.0}
-    assert outcome(freshness, 0, Seen(same, 1000.0)) == "used"
-    assert outcome(freshness, 10, Seen(same, 1000.0)) == "not_ready"
-    assert outcome(freshness, 20, Seen(same, 1015.0)) == "used"
+    assert outcome(freshness, 0, DeviceValues(same, 1000.0)) == "used"
+    assert outcome(freshness, 10, DeviceValues(same, 1000.0)) == "not_ready"
+    assert outcome(freshness, 20, DeviceValues(same, 1015.0)) == "used"
 
 
 def test_an_energy_counter_that_is_not_supported_is_no_witness() -> None:
-    assert not Seen({"energy": 0.0}).has_witness
+    assert not DeviceValues({"energy": 0.0}).has_witness
 
 
 def test_a_device_that_was_away_for_a_moment_does_not_count_its_values_twice() -> None:
@@ -153,7 +155,7 @@ def test_windows_of_used_values_never_overlap(
     step, end_s = 0, -1e9
     for i, advance in enumerate(advances):
         step += advance
-        seen = busy(step) if kind == "witness" else Seen({"tensor_active": float(step)})
+        seen = busy(step) if kind == "witness" else DeviceValues({"tensor_active": float(step)})
         age = freshness.judge(i * interval_s, {"g": seen}, DCGM_S)["g"]
         if age.gap is None:
             assert age.window.start_s >= end_s or end_s < 0

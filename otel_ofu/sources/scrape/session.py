@@ -12,12 +12,12 @@ from otel_ofu.catalog.registry import Registry
 from otel_ofu.catalog.vendors import Vendors
 from otel_ofu.model import Gap, GapReason, Reading, Window
 from otel_ofu.model.clock import Clock
+from otel_ofu.sources.scrape.client import Fetcher, FetchError
 from otel_ofu.sources.scrape.endpoint import Endpoint
-from otel_ofu.sources.scrape.fetch import Fetcher, FetchError
-from otel_ofu.sources.scrape.freshness import FORGET_AFTER_S, Age, Freshness, Seen
-from otel_ofu.sources.scrape.mapping import DeviceRow, PageMapping
-from otel_ofu.sources.scrape.owner import SOURCE_NAME
-from otel_ofu.sources.scrape.parse import Page, parse
+from otel_ofu.sources.scrape.freshness import FORGET_AFTER_S, Age, DeviceValues, Freshness
+from otel_ofu.sources.scrape.identity import SOURCE_NAME
+from otel_ofu.sources.scrape.parse import MetricsPage, parse
+from otel_ofu.sources.scrape.read import DeviceRow, PageMapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,10 @@ class Tools:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class ScrapeResult:
     """One read of one endpoint. `answered` is whether it gave a page that could be read.
 
-    `problem` is what is wrong with it, in words that do not change while it lasts, or empty.
+    `problem` is what is wrong with it, in a text that does not change while it lasts, or empty.
     """
 
     readings: Sequence[Reading]
@@ -43,14 +43,14 @@ class Round:
 
 
 @dataclass(slots=True)
-class _Known:
-    """A device as last seen on a page, so that its absence can be told."""
+class _LastSeen:
+    """A device as last seen on a page, so that its absence can be reported."""
 
     row: DeviceRow
     seen_s: float
 
 
-class Target:
+class ScrapeTarget:
     """Reads one endpoint. `rows` are the devices of its last page."""
 
     def __init__(self, endpoint: Endpoint, tools: Tools) -> None:
@@ -59,7 +59,7 @@ class Target:
         self._tools = tools
         self._fetcher = Fetcher(endpoint)
         self._freshness = Freshness(tools.interval_s)
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _LastSeen] = {}
         self._malformed = ""
 
     @property
@@ -67,7 +67,7 @@ class Target:
         """The exporter's refresh period as observed, in seconds; None until known."""
         return self._freshness.learned_s
 
-    def read(self, now_s: float) -> Round:
+    def read(self, now_s: float) -> ScrapeResult:
         """Never raises for what the endpoint does."""
         try:
             page = parse(self._fetcher.fetch(), self._tools.vendors.candidates)
@@ -76,14 +76,14 @@ class Target:
             self.rows = ()
             gap = Gap(error.reason, str(error))
             absent = [self._absent(known.row, now_s, gap) for known in self._known.values()]
-            return Round(absent, answered=False, problem=str(error))
+            return ScrapeResult(absent, answered=False, problem=str(error))
         readings = [*self._readings(now_s), *self._vanished(now_s)]
-        return Round(readings, answered=True, problem=self._complaint(page))
+        return ScrapeResult(readings, answered=True, problem=self._complaint(page))
 
     def close(self) -> None:
         self._fetcher.close()
 
-    def _devices(self, page: Page) -> Sequence[DeviceRow]:
+    def _devices(self, page: MetricsPage) -> Sequence[DeviceRow]:
         tools = self._tools
         mapping = PageMapping(tools.vendors, tools.registry, self.endpoint.host)
         rows = mapping.devices(page)
@@ -91,7 +91,7 @@ class Target:
             raise self._unknown(page)
         return rows
 
-    def _unknown(self, page: Page) -> FetchError:
+    def _unknown(self, page: MetricsPage) -> FetchError:
         names = {sample.name: None for sample in page.samples}
         first = ", ".join([*names, *page.others][:5]) or "none"
         known = ", ".join(self._tools.vendors.profiles)
@@ -104,10 +104,10 @@ class Target:
     def _readings(self, now_s: float) -> Iterable[Reading]:
         profiles = self._tools.vendors.profiles
         assumed_s = max(profiles[row.profile_id].refresh_s for row in self.rows)
-        seen = {row.device.uuid: Seen(row.values, row.timestamp_s) for row in self.rows}
+        seen = {row.device.uuid: DeviceValues(row.values, row.timestamp_s) for row in self.rows}
         ages = self._freshness.judge(now_s, seen, assumed_s)
         for row in self.rows:
-            self._known[row.device.uuid] = _Known(row, now_s)
+            self._known[row.device.uuid] = _LastSeen(row, now_s)
             yield _reading(row, ages[row.device.uuid])
 
     def _vanished(self, now_s: float) -> Iterable[Reading]:
@@ -125,7 +125,7 @@ class Target:
         age = Age(Window(now_s - self._tools.interval_s, now_s), gap)
         return _reading(row, age)
 
-    def _complaint(self, page: Page) -> str:
+    def _complaint(self, page: MetricsPage) -> str:
         # Families stand in random order: the first bad line differs from page to page, and a
         # complaint that changes each time would be logged each time.
         if not page.malformed:

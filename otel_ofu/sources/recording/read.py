@@ -20,9 +20,9 @@ from otel_ofu.model.errors import ConfigError, Problem
 from otel_ofu.sources.recording.format import (
     VERSION,
     DeviceLine,
-    Header,
     Line,
     ReadingLine,
+    RecordingHeader,
     TickLine,
     decode,
     to_device,
@@ -45,7 +45,7 @@ class RecordingReader:
     """One pass over one file.
 
     Raises `ConfigError` at once if this is no recording that can be read here, and later at the
-    first bad line. `notes` says what was left out, and is complete after the last tick: the end
+    first bad line. `notes` has what was left out, and is complete after the last tick: the end
     of a file that was cut off, and metrics that the registry does not know.
     """
 
@@ -62,13 +62,13 @@ class RecordingReader:
 
     def ticks(self) -> Iterator[Tick]:
         """All complete ticks; the file is closed after the last."""
-        known = _Known(load_registry(), self.notes)
+        known = _KnownKeys(load_registry(), self.notes)
         devices: dict[int, Device] = {}
         tick: list[Reading] = []
         due = 0
         with self._file:
             for line in self._lines():
-                if isinstance(line, Header):
+                if isinstance(line, RecordingHeader):
                     devices.clear()
                 elif isinstance(line, DeviceLine):
                     devices[line.number] = self._device(line)
@@ -87,9 +87,9 @@ class RecordingReader:
     def close(self) -> None:
         self._file.close()
 
-    def _header(self) -> Header:
+    def _header(self) -> RecordingHeader:
         line = next(self._lines(), None)
-        if not isinstance(line, Header):
+        if not isinstance(line, RecordingHeader):
             raise self._error(NO_RECORDING)
         if line.otel_ofu_recording != VERSION:
             raise self._error(
@@ -128,7 +128,7 @@ class RecordingReader:
             raise self._error(str(error)) from error
 
     def _reading(
-        self, line: ReadingLine, devices: dict[int, Device], known: _Known, room: int
+        self, line: ReadingLine, devices: dict[int, Device], known: _KnownKeys, room: int
     ) -> Reading:
         if room < 1:
             raise self._error("a reading that no tick line announces")
@@ -147,8 +147,8 @@ class RecordingReader:
         return ConfigError([Problem(self._path, max(self._number, 1), 1, message)])
 
 
-class _Known(dict[str, bool]):
-    """Whether the registry has a key; asked once for each, and noted if not."""
+class _KnownKeys(dict[str, bool]):
+    """Whether the registry has a key; looked up once for each, and noted if not."""
 
     def __init__(self, registry: Registry, notes: list[str]) -> None:
         super().__init__()

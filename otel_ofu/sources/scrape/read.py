@@ -1,22 +1,138 @@
 """From the samples of a page to devices.
 
-Enters: a `Page`, the profiles of all exporters, the registry. Leaves: a `DeviceRow` for each
-device: values in registry units, gaps, owner.
+Enters: a `MetricsPage`, the profiles of all exporters, the registry. Leaves: a `DeviceRow` for each
+device: values in registry units, gaps, owner. Series that repeat a device for each of its owners
+are never summed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from otel_ofu.catalog.registry import Registry
-from otel_ofu.catalog.vendors import OPERAND, Candidate, Profile, Vendors
+from otel_ofu.catalog.vendors import OPERAND, Candidate, Over, Profile, Ratio, Vendors
 from otel_ofu.model import Device, Gap, GapReason
-from otel_ofu.sources.scrape.blanks import absence
-from otel_ofu.sources.scrape.cells import Cells, below
-from otel_ofu.sources.scrape.identity import Labels, Slot, device_of, slot_of
-from otel_ofu.sources.scrape.owner import moved_labels, owner_of
-from otel_ofu.sources.scrape.parse import Page, Sample
+from otel_ofu.sources.scrape.identity import (
+    Labels,
+    Slot,
+    device_of,
+    moved_labels,
+    owner_of,
+    slot_of,
+)
+from otel_ofu.sources.scrape.parse import MetricsPage, Sample
+
+_MEANING = (
+    (GapReason.NOT_READY, "DCGM has no value"),
+    (GapReason.NOT_SUPPORTED, "DCGM does not find it"),
+    (GapReason.NOT_SUPPORTED, "DCGM does not support it on this device"),
+    (GapReason.NOT_PERMITTED, "DCGM may not read it"),
+)
+# In the order of _MEANING. Source: dcgm_structs.h, DCGM_INT32_BLANK, DCGM_INT64_BLANK,
+# DCGM_FP64_BLANK and the three that follow each.
+_INT32 = 0x7FFFFFF0
+_INT64 = 0x7FFFFFFFFFFFFFF0
+_FP64 = 2.0**47
+_INT64_AS_FLOAT = 9.2e18
+
+
+def absence(text: str, value: float, *, dcgm: bool, is_gauge: bool) -> Gap | None:
+    """The gap for `value`, which stands on the page as `text`; None if it is a value.
+
+    Totals may pass 2^47, so that double blank is tested in gauges only; 32-bit blanks are
+    compared for equality, for a clock in Hz passes them.
+    """
+    if math.isnan(value):
+        is_nan = text.lstrip("+-").lower() == "nan"
+        return Gap(GapReason.NOT_READY if is_nan else GapReason.FAILED, text[:80])
+    if not dcgm:
+        return None
+    offset = _blank(text, value, is_gauge=is_gauge)
+    return None if offset is None else Gap(*_MEANING[offset])
+
+
+def _blank(text: str, value: float, *, is_gauge: bool) -> int | None:
+    if (
+        value >= _INT64_AS_FLOAT
+    ):  # as floats the four are the same number: the text tells them apart
+        exact = int(text) - _INT64 if text.isdigit() else 0
+        return exact if 0 <= exact < len(_MEANING) else 0
+    if is_gauge and value >= _FP64:
+        exact = int(value - _FP64)
+        return exact if exact < len(_MEANING) else 0
+    return int(value - _INT32) if value in range(_INT32, _INT32 + len(_MEANING)) else None
+
+
+@dataclass(slots=True)
+class _Cell:
+    rank: int
+    over: Over
+    values: list[float] = field(default_factory=list)
+    gap: Gap | None = None
+
+    def value(self) -> float:
+        match self.over:
+            case "mean":
+                return sum(self.values) / len(self.values)
+            case "max":
+                return max(self.values)
+            case "first":
+                return self.values[0]
+
+
+class Cells:
+    """Collects what a page has of one device; read it once with `settle`."""
+
+    def __init__(self) -> None:
+        self._cells: dict[str, _Cell] = {}
+
+    def put(self, key: str, rank: int, over: Over, value: float | Gap) -> None:
+        """A lower rank replaces what is there, an equal one joins it; a value replaces a gap."""
+        cell = self._cells.get(key)
+        is_gap = isinstance(value, Gap)
+        if cell is not None and _keeps(cell, rank, is_gap=is_gap):
+            return
+        if cell is None or rank != cell.rank:
+            cell = self._cells[key] = _Cell(rank, over)
+        if isinstance(value, Gap):
+            cell.gap = cell.gap or value
+        else:
+            cell.values.append(value)
+
+    def settle(
+        self, ratios: Iterable[Ratio], registry: Registry
+    ) -> tuple[dict[str, float], dict[str, Gap]]:
+        """The values in range and the gaps; a key is in one of them."""
+        values = {key: cell.value() for key, cell in self._cells.items() if cell.values}
+        gaps = {key: cell.gap for key, cell in self._cells.items() if cell.gap and not cell.values}
+        for ratio in ratios:
+            over, under = values.get(ratio.over), values.get(ratio.under)
+            if ratio.key not in values and over is not None and under is not None:
+                values[ratio.key] = over / under if under else float("nan")
+        for key in [key for key in values if not key.startswith(OPERAND)]:
+            gap = registry.check(key, values[key])
+            if gap is not None:
+                gaps[key] = gap
+        return (
+            {k: v for k, v in values.items() if k not in gaps and not k.startswith(OPERAND)},
+            {k: gap for k, gap in gaps.items() if not k.startswith(OPERAND)},
+        )
+
+
+def _keeps(cell: _Cell, rank: int, *, is_gap: bool) -> bool:
+    if is_gap:
+        return bool(cell.values) or rank > cell.rank
+    return bool(cell.values) and rank > cell.rank
+
+
+def below(least: float, value: float) -> Gap | None:
+    """The gap for a raw value that is too small to be in the unit of its row."""
+    if 0 < value < least:
+        return Gap(GapReason.OUT_OF_RANGE, f"{value:g} is too small for this metric's unit")
+    return None
+
 
 _CLOCK = "sm_clock"
 _TENSOR = "tensor_active"
@@ -60,8 +176,8 @@ class PageMapping:
         self._percent: frozenset[str] = frozenset()
         self._divided: set[Slot] = set()
 
-    def devices(self, page: Page) -> list[DeviceRow]:
-        """The devices of the page, those that only their MIG instances tell of included."""
+    def devices(self, page: MetricsPage) -> list[DeviceRow]:
+        """The devices of the page, those that only their MIG instances name included."""
         percent_names = {n for p in self._vendors.profiles.values() for n in p.percent_if_above_1}
         self._percent = frozenset(
             s.name for s in page.samples if s.name in percent_names and 1 < s.value <= _FULL_PERCENT
@@ -146,7 +262,7 @@ def _matches(candidate: Candidate, labels: Labels) -> bool:
 
 
 def _of_whole(profile: Profile, labels: Labels) -> Labels:
-    """What the labels of an instance say about its GPU."""
+    """The labels of an instance that are about its GPU."""
     names = profile.labels
     of_instance = [*names.instance, *names.instance_profile, *names.partition]
     if profile.instance_uuid == "own":
