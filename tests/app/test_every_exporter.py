@@ -35,6 +35,7 @@ from otel_ofu.model.labels import label_name
 from otel_ofu.sources.demo import DemoSource
 from tests.export.samples import attributes
 from tests.export.servers import HttpServer, http_server
+from tests.waiting import HANGS_S
 
 Series = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -113,10 +114,10 @@ def _played(folder: Path, backend: HttpServer, screen: StringIO) -> str:
         instants = takewhile(lambda now_s: now_s <= END_S, demo_instants(START_S, 10.0))
         replay.play(instants, 0.0, threading.Event())
         _, url, _ = telemetry.places  # OTLP, the page, the file
-        with urlopen(url, timeout=10.0) as reply:
+        with urlopen(url, timeout=HANGS_S) as reply:
             return str(reply.read(), "utf-8")
     finally:
-        pipeline.close(30.0)
+        pipeline.close(HANGS_S)
 
 
 def _received(backend: HttpServer) -> Iterator[ExportMetricsServiceRequest]:

@@ -37,7 +37,7 @@ def settings(port: int, scheme: str = "http", **options: object) -> OtlpSettings
     return resolve(known, "metrics")
 
 
-def sent(known: OtlpSettings, sending: Body | None = None, limit_s: float = 5.0) -> Outcome:
+def sent(known: OtlpSettings, sending: Body | None = None, limit_s: float = HANGS_S) -> Outcome:
     transport = GrpcTransport(known)
     try:
         return transport.send(sending or body(), limit_s)

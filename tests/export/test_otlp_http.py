@@ -24,6 +24,7 @@ from otel_ofu.outbox.posting import retry_after_s
 from tests.export.samples import body
 from tests.export.servers import Reply, http_server
 from tests.peers.certs import Certificates
+from tests.waiting import HANGS_S
 
 PLAIN = {"Content-Type": "text/plain"}
 
@@ -32,7 +33,9 @@ def settings(url: str, **options: object) -> OtlpSettings:
     return resolve(OtlpOptions(endpoint=url, **options), "metrics")  # type: ignore[arg-type]
 
 
-def sent(transport: HttpTransport, sending: Body | None = None, limit_s: float = 5.0) -> Outcome:
+def sent(
+    transport: HttpTransport, sending: Body | None = None, limit_s: float = HANGS_S
+) -> Outcome:
     try:
         return transport.send(sending or body(), limit_s)
     finally:

@@ -25,6 +25,7 @@ def make_rig(tree: Tree, tmp_path: Path) -> Iterator[MakeRig]:
             "pod_resources": tmp_path / "no.sock",
             "pod_logs": tmp_path / "no-logs",
             "budget_s": HANGS_S,
+            "call_timeout_s": HANGS_S,
         }
         rigs.append(Rig(tree, JobSettings(**{**nowhere, **settings})))  # type: ignore[arg-type]
         return rigs[-1]

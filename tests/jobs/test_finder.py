@@ -67,7 +67,7 @@ def test_whoever_fails_is_a_problem_and_the_others_still_count(
         raise error
 
     finder = JobFinder(
-        JobSettings(pod_resources=tree.proc / "no", budget_s=30),
+        JobSettings(pod_resources=tree.proc / "no", budget_s=HANGS_S),
         processes=fails,
         source_owners=lambda: {gpu(0): {"ofu.job.id": "9", "ofu.job.source": "scrape"}},
         proc_root=tree.proc,
@@ -88,7 +88,9 @@ def test_a_driver_that_refuses_for_a_while_does_not_end_jobs_whose_processes_liv
 
     tree.process(10, {"SLURM_JOB_ID": "1"})
     tree.process(11, {"SLURM_JOB_ID": "2"})
-    settings = JobSettings(pod_resources=tree.proc / "no", pod_logs=tree.proc / "no", budget_s=30)
+    settings = JobSettings(
+        pod_resources=tree.proc / "no", pod_logs=tree.proc / "no", budget_s=HANGS_S
+    )
     finder = JobFinder(settings, processes=processes, proc_root=tree.proc, cgroup_root=tree.cgroups)
     assert set(finder.owners(0.0)) == {gpu(0), gpu(1)}
     tree.process(11, {"SLURM_JOB_ID": "3"}, start_ticks=int((UPTIME_S + 20) * TICKS))
@@ -101,7 +103,7 @@ def test_a_driver_that_refuses_for_a_while_does_not_end_jobs_whose_processes_liv
 
 def test_an_input_that_is_nonsense_ends_a_poll_and_not_the_caller(tree: Tree) -> None:
     finder = JobFinder(
-        JobSettings(budget_s=30),
+        JobSettings(budget_s=HANGS_S),
         processes=lambda: [None],  # type: ignore[list-item]
         proc_root=tree.proc,
         cgroup_root=tree.cgroups,

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from email import message_from_string
 from email.message import Message
 
+from tests.waiting import HANGS_S
+
 
 @dataclass
 class MailServer:
@@ -69,4 +71,4 @@ def mail_server(*refusals: str) -> Iterator[MailServer]:
             yield state
         finally:
             server.shutdown()
-            thread.join(5.0)
+            thread.join(HANGS_S)

@@ -19,6 +19,7 @@ from otel_ofu.outbox.batch import Limits, Priority
 from otel_ofu.outbox.body import Body
 from otel_ofu.outbox.outbox_file import OutboxError
 from otel_ofu.outbox.queues import Outbox, Queue
+from tests.waiting import HANGS_S
 
 Opened = Callable[..., Outbox]
 
@@ -128,15 +129,15 @@ def test_stats_tell_bytes_bodies_and_capacity(place: Path | None) -> None:
 def test_a_wait_ends_with_a_put_and_does_not_miss_one_that_came_before() -> None:
     with opened(None) as outbox:
         queue = outbox.queues["otlp"]
-        before = threading.Thread(target=queue.wait, args=(30.0,))
+        before = threading.Thread(target=queue.wait, args=(2 * HANGS_S,))
         queue.put(body(0))
         before.start()
-        before.join(10.0)
+        before.join(HANGS_S)
         assert not before.is_alive()
-        after = threading.Thread(target=queue.wait, args=(30.0,))
+        after = threading.Thread(target=queue.wait, args=(2 * HANGS_S,))
         after.start()
         queue.put(body(1))
-        after.join(10.0)
+        after.join(HANGS_S)
         assert not after.is_alive()
 
 

@@ -22,7 +22,7 @@ from tests.export.servers import HttpServer, http_server
 from tests.notify.said import said, settings
 from tests.peers.peer import run_tool
 from tests.peers.processes import Alertmanager
-from tests.waiting import wait_until
+from tests.waiting import HANGS_S, wait_until
 
 pytestmark = pytest.mark.peer
 
@@ -63,7 +63,7 @@ def agent(written: RouteSettings, state_dir: Path | None = None) -> Iterator[Age
         try:
             yield Agent(router, delivery, outbox)
         finally:
-            delivery.shutdown(5.0)
+            delivery.shutdown(HANGS_S)
             router.close()
 
 

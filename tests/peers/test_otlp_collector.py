@@ -32,7 +32,7 @@ from otel_ofu.outbox.queues import Outbox, Queue
 from otel_ofu.outbox.sender import Backoff, Sender
 from tests.peers.certs import Certificates
 from tests.peers.processes import Collector, ServerTls
-from tests.waiting import wait_until
+from tests.waiting import HANGS_S, wait_until
 
 pytestmark = pytest.mark.peer
 
@@ -100,7 +100,7 @@ def sending(
         try:
             yield queue, sender
         finally:
-            sender.shutdown(10.0)
+            sender.shutdown(HANGS_S)
 
 
 def arrived(collector: Collector, signal: Signal, count: int) -> list[Message]:

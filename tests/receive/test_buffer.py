@@ -22,6 +22,7 @@ from otel_ofu.receive.work import Outcome, Task, Work
 from otel_ofu.store import Store
 from otel_ofu.store.series import Rows
 from tests.receive.bodies import T0, body, gauge, gpu, point, seen, ticks, values
+from tests.waiting import HANGS_S
 
 
 class Gateway:
@@ -159,7 +160,7 @@ def test_a_store_that_fails_is_counted_and_does_not_end_the_work(
         for _ in range(3):
             work.offer(Task(raw, "protobuf", gzipped=False, limit=10**6, tell=outcomes.append))
         work.start()
-        work.close(5.0)
+        work.close(HANGS_S)
     assert [outcome.refusal for outcome in outcomes] == [None] * 3
     assert work.counts["failed"] >= 1
     assert len(caplog.records) == 1
@@ -177,7 +178,7 @@ def test_a_request_that_breaks_the_decoder_is_answered(caplog: pytest.LogCapture
     outcomes: list[Outcome] = []
     work.offer(Task(b"", "protobuf", gzipped=False, limit=1, tell=outcomes.append))
     work.start()
-    work.close(5.0)
+    work.close(HANGS_S)
     (refusal,) = [outcome.refusal for outcome in outcomes]
     assert refusal is not None
     assert (refusal.status, refusal.code, refusal.retry_s) == (500, Code.INTERNAL, 0)

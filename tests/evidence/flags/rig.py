@@ -8,6 +8,7 @@ from otel_ofu.evidence import FlagBook, FlagScan, FlagScanner, FlagSettings, loa
 from otel_ofu.evidence.flags.state import DeviceFlags
 from otel_ofu.model.clock import VirtualClock
 from tests.evidence.tree import Holder, Tree, gpu
+from tests.waiting import HANGS_S
 
 BOOK = load_flags()
 NOW_S = 1_800_000_000.0
@@ -28,7 +29,7 @@ class Rig:
             VirtualClock(),
             processes=lambda: tuple(self.holders),
             architectures=lambda: dict(self.architectures),
-            settings=FlagSettings(budget_s=30.0),
+            settings=FlagSettings(budget_s=HANGS_S),
         )
 
     def scan(self) -> FlagScan:

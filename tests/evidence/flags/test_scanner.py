@@ -83,7 +83,7 @@ def test_a_scan_after_one_that_failed_works_again(tree: Tree) -> None:
         tree.proc,
         VirtualClock(),
         processes=processes,
-        settings=FlagSettings(budget_s=30.0),
+        settings=FlagSettings(budget_s=HANGS_S),
     )
     failed = scanner.scan(NOW_S)
     assert failed.report.problems[0].startswith("a scan failed")
@@ -125,10 +125,11 @@ def test_a_scan_that_hangs_at_a_process_is_begun_anew_without_it(
         tree.proc,
         VirtualClock(),
         processes=lambda: holders,
-        settings=FlagSettings(budget_s=0.5),
+        settings=FlagSettings(budget_s=0.01),
     )
     for tick in range(5):
         assert scanner.scan(NOW_S + 30 * tick).states == ()
+    scanner._background._budget_s = HANGS_S
     again = scanner.scan(NOW_S + 121)
     assert [state.pid for state in again.states] == [7]
     assert again.devices[gpu(1)].gaps
@@ -138,7 +139,7 @@ def test_a_scan_that_hangs_at_a_process_is_begun_anew_without_it(
     left = scanner._background._left
     assert left is not None
     pipe()
-    left.join(30)
+    left.join(HANGS_S)
     assert scanner.scan(NOW_S + 140) is again  # what the one that hung found comes too late
     (tree.proc / "8" / "environ").unlink()
     tree.process(8, DETAIL)

@@ -18,6 +18,7 @@ from otel_ofu.model.clock import VirtualClock
 from otel_ofu.store import Store
 from tests.evidence.flags.rig import BOOK, NOW_S, Rig
 from tests.evidence.tree import Holder, Tree, gpu
+from tests.waiting import HANGS_S
 
 SECRET = "hunter2"
 WAITS = 'import sys; print("ready", flush=True); sys.stdin.read()'
@@ -101,7 +102,7 @@ def test_no_secret_stands_in_the_report_of_a_scan_that_failed(
         raise ValueError(f"invalid literal: {SECRET}")
 
     scanner = FlagScanner(
-        BOOK, tree.proc, VirtualClock(), processes=broken, settings=FlagSettings(budget_s=9)
+        BOOK, tree.proc, VirtualClock(), processes=broken, settings=FlagSettings(budget_s=HANGS_S)
     )
     scan = scanner.scan(NOW_S)
     assert "ValueError in test_secrets.py" in scan.report.problems[0]
@@ -120,7 +121,7 @@ def test_of_a_real_process_the_flag_is_told_and_no_secret(caplog: pytest.LogCapt
         scanner = FlagScanner(
             BOOK,
             processes=lambda: [Holder(gpu(0), process.pid)],
-            settings=FlagSettings(budget_s=30.0, trust_pids=True),
+            settings=FlagSettings(budget_s=HANGS_S, trust_pids=True),
         )
         now_s = float(os.stat(f"/proc/{process.pid}").st_mtime)  # noqa: PTH116
         scan = scanner.scan(now_s)

@@ -18,6 +18,7 @@ from tests.sources.nvml.rig import (
     Rig,
     uuid,
 )
+from tests.waiting import HANGS_S
 
 
 def test_a_call_that_is_not_supported_is_a_gap_and_is_not_made_again(rig: Rig) -> None:
@@ -188,6 +189,6 @@ def test_a_call_that_hangs_holds_the_read_until_it_returns(rig: Rig) -> None:
     reader.join(0.2)
     hung = reader.is_alive()
     rig.stub.set(hang__nvmlDeviceGetPowerUsage=0)
-    reader.join(10)
+    reader.join(HANGS_S)
     assert hung
     assert readings[0].values["power"] == pytest.approx(652.345)

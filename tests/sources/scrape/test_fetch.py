@@ -30,7 +30,7 @@ def failure(answer: Answer, **options: float) -> FetchError:
     with serving(answer) as server:
         endpoint = endpoint_at(
             server.url,
-            timeout_s=options.get("timeout_s", 5.0),
+            timeout_s=options.get("timeout_s", HANGS_S),
             limit_bytes=int(options.get("limit_bytes", 10_000)),
         )
         with pytest.raises(FetchError) as caught:

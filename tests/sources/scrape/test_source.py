@@ -15,6 +15,7 @@ from otel_ofu.sources.scrape import ScrapeSource, endpoint_at
 from otel_ofu.sources.scrape.freshness import FORGET_AFTER_S
 from tests.sources.scrape.golden import PAGES
 from tests.sources.scrape.server import Server, page, serving
+from tests.waiting import HANGS_S
 
 INTERVAL_S = 10.0
 
@@ -31,7 +32,7 @@ def gpus(*numbers: int, step: int = 0) -> str:
 @contextlib.contextmanager
 def source_of(*urls: str) -> Iterator[ScrapeSource]:
     source = ScrapeSource(
-        [endpoint_at(url, timeout_s=2.0) for url in urls],
+        [endpoint_at(url, timeout_s=HANGS_S) for url in urls],
         registry=load_registry(),
         clock=SystemClock(),
         interval_s=INTERVAL_S,
