@@ -36,7 +36,7 @@ from otel_ofu.model import Entity, Window
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.model.labels import label_name
 from otel_ofu.rules.language.language import parse_condition
-from otel_ofu.rules.language.syntax import Function, Over, walk
+from otel_ofu.rules.language.syntax import Over, walk
 from otel_ofu.rules.needs import retention_for
 from otel_ofu.rules.numpy.engine import NumpyEngine
 from otel_ofu.rules.promql.engine import PromqlEngine
@@ -107,7 +107,7 @@ def _measure(size: int, folder: Path) -> dict[str, float | str]:
 def _counts(question: Question) -> bool:
     """Whether a rule is about counters, whose exact increase costs Prometheus a subquery."""
     nodes = walk(question.expression.root)
-    exact = (Function.INCREASE, Function.RATE)
+    exact = ("increase", "rate")
     return any(isinstance(node, Over) and node.function in exact for node in nodes)
 
 

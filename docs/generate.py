@@ -16,9 +16,9 @@ from otel_ofu.diagnose.page import cause_table
 from otel_ofu.evidence import load_flags
 from otel_ofu.evidence.flags.rows import Flag
 from otel_ofu.files.shipped import shipped
+from otel_ofu.rules.functions import all_functions
 
 ROOT = Path(__file__).resolve().parent.parent
-BEGIN, END = "<!-- causes: begin -->\n", "<!-- causes: end -->"
 KINDS = {
     "gauge": "gauge",
     "counter": "monotonic sum, cumulative",
@@ -42,7 +42,12 @@ def pages() -> dict[Path, str]:
         ROOT / "docs" / "config.md": _page(_config()),
         ROOT / "docs" / "exporters.md": _page(_exporters()),
         ROOT / "docs" / "flags.md": _page(_flags()),
-        ROOT / "docs" / "causes.md": _causes(ROOT / "docs" / "causes.md", registry),
+        ROOT / "docs" / "causes.md": _with_part(
+            ROOT / "docs" / "causes.md", "causes", _causes(registry)
+        ),
+        ROOT / "docs" / "rules.md": _with_part(
+            ROOT / "docs" / "rules.md", "functions", _functions()
+        ),
     }
 
 
@@ -159,14 +164,25 @@ def _flag(flag: Flag) -> Iterator[str]:
     yield ", ".join(f"[{n}]({source})" for n, source in enumerate(flag.sources, 1))
 
 
-def _causes(page: Path, registry: Registry) -> str:
-    """The page as it is, with the table of causes made anew."""
-    head, begin, rest = page.read_text("utf-8").partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{page}: it has no {BEGIN.strip()} and {END} around the table")
-    book = load_causes(shipped("rules") / "causes.yaml", registry)
-    return "".join((head, begin, *(f"{line}\n" for line in cause_table(book)), end, tail))
+def _causes(registry: Registry) -> Iterator[str]:
+    yield from cause_table(load_causes(shipped("rules") / "causes.yaml", registry))
+
+
+def _functions() -> Iterator[str]:
+    yield "| function | gives |"
+    yield "|---|---|"
+    for usage, gives in all_functions():
+        yield f"| `{usage}` | {gives} |"
+
+
+def _with_part(page: Path, name: str, lines: Iterator[str]) -> str:
+    """The page as it is, with the part between its two marks made anew."""
+    begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
+    head, found, rest = page.read_text("utf-8").partition(begin)
+    _, last, tail = rest.partition(end)
+    if not found or not last:
+        raise ValueError(f"{page}: no {begin.strip()} and {end} in it")
+    return "".join((head, begin, *(f"{line}\n" for line in lines), end, tail))
 
 
 def main() -> None:

@@ -43,8 +43,10 @@ def spread(quantity: Quantity, columns: int) -> Values:
         return np.broadcast_to(np.float32(quantity), columns)
 
 
-def absolute(quantity: Quantity) -> Quantity:
-    return np.abs(quantity) if isinstance(quantity, np.ndarray) else abs(quantity)
+def apply(function: Callable[[Quantity], Quantity], quantity: Quantity) -> Quantity:
+    """A function of one number; NaN where it has no value."""
+    with np.errstate(all="ignore"):
+        return function(quantity)
 
 
 def compute(sign: Sign, left: Quantity, right: Quantity) -> Quantity:

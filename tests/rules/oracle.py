@@ -15,16 +15,13 @@ from typing import assert_never
 
 from otel_ofu.model import EntityKind
 from otel_ofu.rules.language.syntax import (
-    Absolute,
     And,
     Arithmetic,
     Boolean,
     Comparator,
     Compare,
     Flag,
-    Function,
     Group,
-    GroupFunction,
     Latest,
     Negative,
     Not,
@@ -33,6 +30,7 @@ from otel_ofu.rules.language.syntax import (
     Or,
     Over,
     Relation,
+    Scalar,
     Sign,
 )
 
@@ -49,6 +47,9 @@ _COMPARE: Mapping[Comparator, Callable[[float, float], bool]] = {
     Comparator.EQUAL: operator.eq,
     Comparator.NOT_EQUAL: operator.ne,
 }
+
+
+_SCALAR: Mapping[str, Callable[[float], float]] = {"abs": abs}
 
 
 class Near(Exception):  # noqa: N818 - an outcome
@@ -124,7 +125,7 @@ class Oracle:
                 return self._arithmetic(kind, name, node)
 
     def _arithmetic(
-        self, kind: EntityKind, name: str, node: Absolute | Negative | Arithmetic
+        self, kind: EntityKind, name: str, node: Scalar | Negative | Arithmetic
     ) -> About | None:
         if isinstance(node, Arithmetic):
             left = self.number(kind, name, node.left)
@@ -133,7 +134,7 @@ class Oracle:
         inner = self.number(kind, name, node.operand)
         if inner is None:
             return None
-        turned = abs(inner.value) if isinstance(node, Absolute) else -inner.value
+        turned = _SCALAR[node.function](inner.value) if isinstance(node, Scalar) else -inner.value
         return About(turned, inner.error)
 
     def _latest(self, name: str, metric: str) -> About | None:
@@ -145,12 +146,10 @@ class Oracle:
         end = self.at * STEP_S - node.offset_s
         first, last = _bucket(end - node.window_s), _bucket(end)
         inside = [(b, v) for b, v in self._series(name, node.metric) if first < b <= last]
-        if node.function is Function.COUNT:
+        if node.function == "count":
             return About(len(inside), 0.0)
         expected = max(1.0, node.window_s / STEP_S)
-        enough = (
-            node.function is Function.LAST or len(inside) >= self.min_coverage * expected - 1e-5
-        )
+        enough = node.function == "last" or len(inside) >= self.min_coverage * expected - 1e-5
         return _window(node, inside) if inside and enough else None
 
     def _series(self, name: str, metric: str) -> list[tuple[int, float]]:
@@ -212,21 +211,22 @@ def _arithmetic(sign: Sign, left: About, right: About) -> About | None:
 
 def _window(node: Over, inside: Sequence[tuple[int, float]]) -> About | None:
     values = [v for _, v in inside]
-    if node.function is Function.RATE:
+    if node.function == "rate":
         return _rate(inside) if len(inside) > 1 else None
     off = max(abs(v) for v in values) * 1e-5
     mean = sum(values) / len(values)
-    results: Mapping[Function, Callable[[], float]] = {
-        Function.AVG: lambda: mean,
-        Function.MIN: lambda: min(values),
-        Function.MAX: lambda: max(values),
-        Function.LAST: lambda: values[-1],
-        Function.QUANTILE: lambda: _quantile(node.q or 0.0, values),
-        Function.STDDEV: lambda: math.sqrt(sum((v - mean) ** 2 for v in values) / len(values)),
+    results: Mapping[str, Callable[[], float]] = {
+        "avg": lambda: mean,
+        "sum": lambda: sum(values),
+        "increase": lambda: sum(values),
+        "min": lambda: min(values),
+        "max": lambda: max(values),
+        "last": lambda: values[-1],
+        "quantile": lambda: _quantile(node.q or 0.0, values),
+        "stddev": lambda: math.sqrt(sum((v - mean) ** 2 for v in values) / len(values)),
     }
-    if node.function in results:
-        return About(results[node.function](), off)
-    return About(sum(values), off * len(values))
+    added = node.function in {"sum", "increase"}
+    return About(results[node.function](), off * len(values) if added else off)
 
 
 def _rate(inside: Sequence[tuple[int, float]]) -> About:
@@ -250,16 +250,16 @@ def _grouped(node: Group, members: Sequence[About]) -> About:
     if isinstance(node.operand, Boolean):
         return About(sum(values), 0.0)
     match node.function:
-        case GroupFunction.COUNT:
+        case "count":
             return About(len(values), 0.0)
-        case GroupFunction.SUM:
+        case "sum":
             return About(sum(values), sum(m.error for m in members) + largest * len(values))
-        case GroupFunction.AVG:
+        case "avg":
             return About(sum(values) / len(values), error + largest)
-        case GroupFunction.MAD:
+        case "mad":
             median = _quantile(0.5, values)
             return About(_quantile(0.5, [abs(v - median) for v in values]), 2 * error + largest)
         case _:
-            q = {GroupFunction.MIN: 0.0, GroupFunction.MAX: 1.0, GroupFunction.MEDIAN: 0.5}
-            share = q.get(node.function, node.q or 0.0)
+            q = {"min": 0.0, "max": 1.0, "median": 0.5, "quantile": node.q or 0.0}
+            share = q[node.function]
             return About(_quantile(share, values), error + largest)

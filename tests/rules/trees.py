@@ -12,17 +12,15 @@ from random import Random
 from hypothesis import strategies as st
 
 from otel_ofu.model import EntityKind
+from otel_ofu.rules.functions import GROUP_FUNCTIONS, SCALAR_FUNCTIONS, WINDOW_FUNCTIONS
 from otel_ofu.rules.language.syntax import (
-    Absolute,
     And,
     Arithmetic,
     Boolean,
     Comparator,
     Compare,
     Flag,
-    Function,
     Group,
-    GroupFunction,
     Latest,
     Negative,
     Not,
@@ -31,6 +29,7 @@ from otel_ofu.rules.language.syntax import (
     Or,
     Over,
     Relation,
+    Scalar,
     Sign,
 )
 
@@ -38,16 +37,8 @@ GAUGES = ("ofu", "gpu_util")
 COUNTER = "xid:79"
 FLAG = "NCCL_DEBUG"
 
-_RATIOS = (
-    Function.AVG,
-    Function.MIN,
-    Function.MAX,
-    Function.SUM,
-    Function.STDDEV,
-    Function.LAST,
-    Function.QUANTILE,
-)
-_GROUPS = tuple(f for f in GroupFunction if f is not GroupFunction.COUNT)
+_RATIOS = tuple(f.name for f in WINDOW_FUNCTIONS.values() if f.metrics == "gauge")
+_GROUPS = tuple(f.name for f in GROUP_FUNCTIONS.values() if not f.of_condition)
 
 Leaf = Callable[[], Numeric]
 
@@ -101,7 +92,7 @@ class Builder:
         inner = self.value(leaf, size - 1)
         match self.random.randrange(4):
             case 0:
-                return Absolute(inner)
+                return Scalar(self.random.choice(tuple(SCALAR_FUNCTIONS)), inner)
             case 1:
                 return Negative(inner)
             case 2:
@@ -114,12 +105,12 @@ class Builder:
 
     def group(self, own: Leaf) -> Numeric:
         function = self.random.choice(_GROUPS)
-        q = self.share() if function is GroupFunction.QUANTILE else None
+        q = self.share() if GROUP_FUNCTIONS[function].share else None
         return Group(self.relation, function, self.value(own, 1), q)
 
     def group_count(self) -> Numeric:
         operand = self.comparison("gpu", grouped=False)
-        return Group(self.relation, GroupFunction.COUNT, operand)
+        return Group(self.relation, "count", operand)
 
     def ratio(self) -> Numeric:
         match self.random.randrange(4):
@@ -129,17 +120,17 @@ class Builder:
                 return Number(self.random.randint(0, 1000) / 1000, "1")
             case _:
                 function = self.random.choice(_RATIOS)
-                q = self.share() if function is Function.QUANTILE else None
+                q = self.share() if WINDOW_FUNCTIONS[function].share else None
                 return Over(function, self.gauge(), *self.span(), q)
 
     def count(self) -> Numeric:
-        return Over(Function.COUNT, self.gauge(), *self.span())
+        return Over("count", self.gauge(), *self.span())
 
     def increase(self) -> Numeric:
-        return Over(Function.INCREASE, COUNTER, *self.span())
+        return Over("increase", COUNTER, *self.span())
 
     def rate(self) -> Numeric:
-        return Over(Function.RATE, COUNTER, *self.span())
+        return Over("rate", COUNTER, *self.span())
 
     def bare(self) -> Numeric:
         small = float(self.random.randint(0, 20))

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from otel_ofu.model import EntityKind
+from otel_ofu.rules.functions import all_functions
 
 DURATION_PATTERN = r"^(0|([0-9]+(ms|[smhdw]))+)$"
 
@@ -26,6 +27,14 @@ Instants = Annotated[
     str | int | dict[str, str | int],
     Meta(description="A time from the start of the test, or one for each entity: {gpu0: 20m}"),
 ]
+
+
+_CONDITION = "\n".join(
+    [
+        "The condition, e.g. avg(ofu, 10m) < 15%. Functions:",
+        *(f"{usage}: {gives}" for usage, gives in all_functions()),
+    ]
+)
 
 
 class _Block(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -53,7 +62,7 @@ class RuleShape(_Block, frozen=True, kw_only=True, rename={"for_": "for"}):
 
     alert: Annotated[str, Meta(description="Name of the rule, unique over all files")]
     each: Annotated[EntityKind, Meta(description="What is judged: every gpu, job or node")]
-    expr: Annotated[str, Meta(description="The condition, e.g. avg(ofu, 10m) < 15%")] = ""
+    expr: Annotated[str, Meta(description=_CONDITION)] = ""
     silent_for: Annotated[
         Duration | None, Meta(description="Instead of expr: nothing was heard of it for so long")
     ] = None

@@ -9,11 +9,28 @@ from lark import Token
 
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.model import EntityKind
-from otel_ofu.rules.language.groups import group
+from otel_ofu.rules.functions import (
+    FLAG,
+    GROUP_FUNCTIONS,
+    SCALAR_FUNCTIONS,
+    WINDOW_FUNCTIONS,
+    GroupFunction,
+    ScalarFunction,
+    WindowFunction,
+)
 from otel_ofu.rules.language.names import NameMistake, Reference, nearest, resolve
 from otel_ofu.rules.language.operations import number
 from otel_ofu.rules.language.parsing import ParseTree, shown
-from otel_ofu.rules.language.syntax import Absolute, Flag, Function, Latest, Over, Relation, Scope
+from otel_ofu.rules.language.syntax import (
+    Boolean,
+    Flag,
+    Group,
+    Latest,
+    Over,
+    Relation,
+    Scalar,
+    Scope,
+)
 from otel_ofu.rules.language.typed import (
     Check,
     Refusal,
@@ -24,13 +41,11 @@ from otel_ofu.rules.language.typed import (
     subtrees,
     token,
 )
-from otel_ofu.rules.language.units import RATIO, SECOND, Unit, parse_unit, times
+from otel_ofu.rules.language.units import RATIO, result_unit
 
 MAX_WINDOW_S = 30 * 86_400
 
-_OF_COUNTERS = {Function.RATE, Function.INCREASE}
-_OF_BOTH = {Function.COUNT}
-_FLAG = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_FLAG_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def reference(tree: ParseTree, each: EntityKind, registry: Registry) -> Typed:
@@ -44,64 +59,59 @@ def call(tree: ParseTree, each: EntityKind, registry: Registry, check: Check) ->
     name = token(tree)
     head, dot, function = name.partition(".")
     if dot and head in set(Relation):
-        return group(tree, each, check)
-    if name == "abs":
-        return _absolute(tree, each, check)
-    if name == "flag":
+        return _group(tree, each, check)
+    if name in SCALAR_FUNCTIONS:
+        return _scalar(tree, SCALAR_FUNCTIONS[name], each, check)
+    if name == FLAG:
         return _flag(tree, each)
     if dot and head not in {"job", "node"}:
         raise Refusal(
             name, f"unknown {shown(head)!r} before the dot: peers, gpus, job or node can stand"
         )
-    return _over(tree, function if dot else head, each, registry)
+    return _over(tree, _window_function(name, function if dot else head), each, registry)
 
 
-def _absolute(tree: ParseTree, each: EntityKind, check: Check) -> Typed | None:
+def _scalar(
+    tree: ParseTree, function: ScalarFunction, each: EntityKind, check: Check
+) -> Typed | None:
     parts = subtrees(tree)
     if len(parts) != 1:
-        raise Refusal(tree, "abs takes one value: abs(x)")
+        raise Refusal(tree, f"{function.name} takes one value: {function.usage}")
     typed = check(parts[0], each)
     if typed is None:
         return None
-    return Typed(Absolute(number(tree, 0, typed), span_of(tree)), typed.unit)
+    node = Scalar(function.name, number(tree, 0, typed), span_of(tree))
+    return Typed(node, result_unit(function.unit, typed.unit))
 
 
 def _flag(tree: ParseTree, each: EntityKind) -> Typed:
     parts = subtrees(tree)
     name = _reference_name(parts[0]) if len(parts) == 1 else None
-    if name is None or not _FLAG.fullmatch(name):
+    if name is None or not _FLAG_NAME.fullmatch(name):
         raise Refusal(tree, "flag takes one name: flag(TORCH_DISTRIBUTED_DEBUG)")
     if each != "gpu":
         raise Refusal(tree, f"flags belong to GPUs: write gpus.count(flag({name})) > 0")
     return Typed(Flag(str(name), span_of(tree)), RATIO)
 
 
-def _over(tree: ParseTree, word: str, each: EntityKind, registry: Registry) -> Typed:
-    function = _function(token(tree), word)
+def _over(tree: ParseTree, function: WindowFunction, each: EntityKind, registry: Registry) -> Typed:
     parts = subtrees(tree)
-    wanted = 3 if function is Function.QUANTILE else 2
-    if len(parts) != wanted:
-        raise Refusal(tree, f"{word} needs {_shape(function)}")
-    q = quantile_share(parts[0]) if function is Function.QUANTILE else None
+    if len(parts) != (3 if function.share else 2):
+        raise Refusal(tree, f"{function.name} needs a metric and a window: {function.usage}")
+    q = quantile_share(parts[0]) if function.share else None
     window_s, offset_s = _window(parts[-1])
     metric = _windowed(token(tree), parts[-2], each, registry)
     _check_kind(parts[-2], function, metric)
-    node = Over(function, metric.key, window_s, offset_s, q, metric.scope, span_of(tree))
-    return Typed(node, _result_unit(function, metric.unit))
+    node = Over(function.name, metric.key, window_s, offset_s, q, metric.scope, span_of(tree))
+    return Typed(node, result_unit(function.unit, metric.unit))
 
 
-def _function(name: Token, word: str) -> Function:
-    try:
-        return Function(word)
-    except ValueError:
-        known = [*Function, "abs", "flag"]
+def _window_function(name: Token, word: str) -> WindowFunction:
+    if word not in WINDOW_FUNCTIONS:
+        known = [*WINDOW_FUNCTIONS, *SCALAR_FUNCTIONS, FLAG]
         hint = nearest(word, known) or f"; there are {', '.join(known)}"
-        raise Refusal(name, f"unknown function {shown(word)}{hint}") from None
-
-
-def _shape(function: Function) -> str:
-    inner = "0.95, metric, 10m" if function is Function.QUANTILE else "metric, 10m"
-    return f"a metric and a window: {function.value}({inner})"
+        raise Refusal(name, f"unknown function {shown(word)}{hint}")
+    return WINDOW_FUNCTIONS[word]
 
 
 def _windowed(name: Token, part: ParseTree, each: EntityKind, registry: Registry) -> Reference:
@@ -141,21 +151,54 @@ def _window(part: ParseTree) -> tuple[float, float]:
     return window_s, offset_s
 
 
-def _check_kind(part: ParseTree, function: Function, metric: Reference) -> None:
-    name = function.value
-    if function in _OF_BOTH or metric.counter == (function in _OF_COUNTERS):
+def _check_kind(part: ParseTree, function: WindowFunction, metric: Reference) -> None:
+    if function.metrics == "any" or metric.counter == (function.metrics == "counter"):
         return
+    name = function.name
     if metric.counter:
-        message = f"{metric.key} only ever grows: use rate or increase, not {name}"
+        message = f"{metric.key} only ever grows: use {_of_counters()}, not {name}"
         raise Refusal(part, message)
     raise Refusal(part, f"{metric.key} is no counter: use avg, min or max, not {name}")
 
 
-def _result_unit(function: Function, unit: Unit) -> Unit:
-    match function:
-        case Function.RATE:
-            return times(unit, SECOND, -1)
-        case Function.COUNT:
-            return parse_unit("{sample}")
-        case _:
-            return unit
+def _of_counters() -> str:
+    return " or ".join(f.name for f in WINDOW_FUNCTIONS.values() if f.metrics == "counter")
+
+
+def _group(tree: ParseTree, each: EntityKind, check: Check) -> Typed | None:
+    """The group function of a call. None after a mistake in its operand that `check` noted."""
+    relation, function = _group_head(tree, each)
+    parts = subtrees(tree)
+    if len(parts) != (2 if function.share else 1):
+        raise Refusal(tree, f"write {function.usage(relation.value)}")
+    q = quantile_share(parts[0]) if function.share else None
+    operand = check(parts[-1], "gpu")
+    if operand is None:
+        return None
+    if isinstance(operand.node, Boolean) and not function.of_condition:
+        message = f"{function.name} needs a number; only {_of_conditions()} takes a condition"
+        raise Refusal(parts[-1], message)
+    node = Group(relation, function.name, operand.node, q, span_of(tree))
+    return Typed(node, result_unit(function.unit, operand.unit))
+
+
+def _of_conditions() -> str:
+    return " or ".join(f.name for f in GROUP_FUNCTIONS.values() if f.of_condition)
+
+
+def _group_head(tree: ParseTree, each: EntityKind) -> tuple[Relation, GroupFunction]:
+    name = token(tree)
+    head, _, word = name.partition(".")
+    relation = Relation(head)
+    if relation is Relation.PEERS and each != "gpu":
+        raise Refusal(
+            name, f"`peers.` stands in gpu rules only; in a {each} rule write gpus.{word}"
+        )
+    if relation is Relation.GPUS and each == "gpu":
+        raise Refusal(
+            name, f"`gpus.` stands in job and node rules; in a gpu rule write peers.{word}"
+        )
+    if word not in GROUP_FUNCTIONS:
+        hint = nearest(word, GROUP_FUNCTIONS) or f"; there are {', '.join(GROUP_FUNCTIONS)}"
+        raise Refusal(name, f"unknown function {shown(word)} of a group{hint}")
+    return relation, GROUP_FUNCTIONS[word]

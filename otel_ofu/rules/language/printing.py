@@ -7,7 +7,6 @@ from decimal import Decimal
 from typing import assert_never
 
 from otel_ofu.rules.language.syntax import (
-    Absolute,
     And,
     Arithmetic,
     Compare,
@@ -20,6 +19,7 @@ from otel_ofu.rules.language.syntax import (
     Number,
     Or,
     Over,
+    Scalar,
     Scope,
     Sign,
 )
@@ -42,8 +42,8 @@ def to_text(node: Node) -> str:
     match node:
         case Number() | Latest() | Over() | Flag():
             return _leaf(node)
-        case Absolute():
-            return f"abs({to_text(node.operand)})"
+        case Scalar():
+            return f"{node.function}({to_text(node.operand)})"
         case Group():
             return _group(node)
         case _:
@@ -112,12 +112,12 @@ def _scoped(scope: Scope, text: str) -> str:
 def _over(node: Over) -> str:
     shift = f" offset {duration_text(node.offset_s)}" if node.offset_s else ""
     share = f"{_plain(node.q)}, " if node.q is not None else ""
-    return f"{node.function.value}({share}{node.metric}, {duration_text(node.window_s)}{shift})"
+    return f"{node.function}({share}{node.metric}, {duration_text(node.window_s)}{shift})"
 
 
 def _group(node: Group) -> str:
     share = f"{_plain(node.q)}, " if node.q is not None else ""
-    return f"{node.relation.value}.{node.function.value}({share}{to_text(node.operand)})"
+    return f"{node.relation.value}.{node.function}({share}{to_text(node.operand)})"
 
 
 def _number(node: Number) -> str:

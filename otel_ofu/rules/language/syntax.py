@@ -8,47 +8,40 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from otel_ofu.model import EntityKind
-from otel_ofu.rules.language.vocabulary import (
-    Comparator,
-    Function,
-    GroupFunction,
-    Relation,
-    Scope,
-    Sign,
-)
 
-__all__ = [
-    "Absolute",
-    "And",
-    "Arithmetic",
-    "Boolean",
-    "Comparator",
-    "Compare",
-    "Expression",
-    "Flag",
-    "Function",
-    "Group",
-    "GroupFunction",
-    "Latest",
-    "Negative",
-    "Node",
-    "Not",
-    "Number",
-    "Numeric",
-    "Or",
-    "Over",
-    "Relation",
-    "Scope",
-    "Sign",
-    "Span",
-    "children",
-    "comparisons",
-    "owner",
-    "placed",
-    "walk",
-]
+
+class Scope(StrEnum):
+    """Whose metric: of the entity under judgement, or of the job or node that the GPU is in."""
+
+    OWN = ""
+    JOB = "job"
+    NODE = "node"
+
+
+class Relation(StrEnum):
+    """Which GPUs: those of the same job and SKU (gpu rules), or all of the job or node."""
+
+    PEERS = "peers"
+    GPUS = "gpus"
+
+
+class Sign(StrEnum):
+    ADD = "+"
+    SUBTRACT = "-"
+    MULTIPLY = "*"
+    DIVIDE = "/"
+
+
+class Comparator(StrEnum):
+    LESS = "<"
+    LESS_EQUAL = "<="
+    GREATER = ">"
+    GREATER_EQUAL = ">="
+    EQUAL = "=="
+    NOT_EQUAL = "!="
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +77,11 @@ class Latest:
 class Over:
     """`avg(ofu, 10m offset 1h)`, `job.max(mfu, 5m)`: a function over one metric's window.
 
-    The window is (at - offset - window, at - offset]. `q` in [0, 1] is set for `quantile` alone.
+    The window is (at - offset - window, at - offset]. `function` is a name of the table in
+    otel_ofu.rules.functions, here and below; `q` in [0, 1] is set where it takes a share.
     """
 
-    function: Function
+    function: str
     metric: str
     window_s: float
     offset_s: float = 0.0
@@ -100,20 +94,22 @@ class Over:
 class Group:
     """`peers.median(avg(sm_clock, 5m))`, `gpus.count(ofu < 5%)`: a function over a group's GPUs.
 
-    `operand` is judged for each GPU; it is `Boolean` under COUNT at most. `q` as in `Over`.
+    `operand` is judged for each GPU; it is `Boolean` where the function takes conditions. `q` as in
+    `Over`.
     """
 
     relation: Relation
-    function: GroupFunction
+    function: str
     operand: Node
     q: float | None = None
     span: Span = field(default=Span(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Absolute:
-    """`abs(x)`."""
+class Scalar:
+    """`abs(x)`: a function of one number."""
 
+    function: str
     operand: Numeric
     span: Span = field(default=Span(), compare=False)
 
@@ -180,7 +176,7 @@ class Or:
     span: Span = field(default=Span(), compare=False)
 
 
-Numeric = Number | Latest | Over | Group | Absolute | Negative | Arithmetic
+Numeric = Number | Latest | Over | Group | Scalar | Negative | Arithmetic
 Boolean = Compare | Flag | Not | And | Or
 Node = Numeric | Boolean
 
@@ -201,7 +197,7 @@ def children(node: Node) -> tuple[Node, ...]:
             return node.operands
         case Compare() | Arithmetic():
             return (node.left, node.right)
-        case Group() | Absolute() | Negative() | Not():
+        case Group() | Scalar() | Negative() | Not():
             return (node.operand,)
         case Number() | Latest() | Over() | Flag():
             return ()

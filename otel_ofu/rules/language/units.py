@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import cache
 
+from otel_ofu.rules.functions import table as functions
+
 Unit = tuple[tuple[str, int], ...] | None
 
 RATIO: Unit = ()
@@ -37,6 +39,17 @@ def times(left: Unit, right: Unit, power: int = 1) -> Unit:
     for name, exponent in right or ():
         powers[name] += exponent * power
     return _unit(powers)
+
+
+def result_unit(rule: str, operand: Unit) -> Unit:
+    """The unit of a function's result, by the rule in its row: that of the operand or its own."""
+    match rule:
+        case functions.SAME_UNIT:
+            return operand
+        case functions.PER_SECOND:
+            return times(operand, SECOND, -1)
+        case _:
+            return parse_unit(rule)
 
 
 def agree(left: Unit, right: Unit) -> bool:

@@ -14,15 +14,15 @@ import numpy as np
 from otel_ofu.model import EntityKind
 from otel_ofu.rules import algebra
 from otel_ofu.rules.algebra import MAYBE, NO, YES, Columns, Quantity, Truths, Values
+from otel_ofu.rules.functions import SCALAR_FUNCTIONS, WINDOW_FUNCTIONS, group_function
+from otel_ofu.rules.functions.groups import Grouped
 from otel_ofu.rules.language.syntax import (
-    Absolute,
     And,
     Arithmetic,
     Boolean,
     Compare,
     Flag,
     Group,
-    GroupFunction,
     Latest,
     Negative,
     Not,
@@ -31,10 +31,10 @@ from otel_ofu.rules.language.syntax import (
     Or,
     Over,
     Relation,
+    Scalar,
     owner,
 )
-from otel_ofu.rules.numpy.grouping import Grouped
-from otel_ofu.rules.numpy.samples import Samples, needs_no_coverage
+from otel_ofu.rules.numpy.samples import Samples
 from otel_ofu.store import Store
 
 # A window of 30 samples in which 15 are there is half full, whatever the rounding says.
@@ -105,10 +105,11 @@ class Evaluator:
             case _:
                 return self._arithmetic(kind, node)
 
-    def _arithmetic(self, kind: EntityKind, node: Absolute | Negative | Arithmetic) -> Quantity:
+    def _arithmetic(self, kind: EntityKind, node: Scalar | Negative | Arithmetic) -> Quantity:
         match node:
-            case Absolute():
-                return algebra.absolute(self.number(kind, node.operand))
+            case Scalar():
+                operand = self.number(kind, node.operand)
+                return algebra.apply(SCALAR_FUNCTIONS[node.function].compute, operand)
             case Negative():
                 return -self.number(kind, node.operand)
             case Arithmetic():
@@ -120,7 +121,7 @@ class Evaluator:
     def _over(self, kind: EntityKind, node: Over) -> Values:
         whose = owner(kind, node.scope)
         values, coverage = self._samples.over(whose, node)
-        if not needs_no_coverage(node.function):
+        if WINDOW_FUNCTIONS[node.function].needs_coverage:
             enough = coverage >= self._demand.min_coverage - _SLACK
             values = np.where(enough, values, np.float32(np.nan))
         return self._joined(kind, whose, values)
@@ -136,7 +137,8 @@ class Evaluator:
     def _group(self, kind: EntityKind, node: Group) -> Values:
         groups, limit = self._groups(kind, node.relation)
         grouped = Grouped(self._operand(node), groups, limit)
-        values = self._reduced(grouped, node)
+        function = group_function(node.function, of_condition=isinstance(node.operand, Boolean))
+        values = grouped.reduce(function.compute, node.q)
         share = grouped.share(groups)
         if node.relation is Relation.PEERS:
             values[grouped.counts < self._demand.min_peers] = np.nan
@@ -158,11 +160,6 @@ class Evaluator:
             truths = self.truths("gpu", node.operand)
             return np.where(truths == MAYBE, np.nan, truths == YES).astype(np.float32)
         return self.values("gpu", node.operand)
-
-    def _reduced(self, grouped: Grouped, node: Group) -> Values:
-        if isinstance(node.operand, Boolean):
-            return grouped.reduce(GroupFunction.SUM, None)
-        return grouped.reduce(node.function, node.q)
 
     def _truth(self, kind: EntityKind, node: Boolean) -> Truths:
         match node:

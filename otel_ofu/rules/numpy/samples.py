@@ -7,22 +7,27 @@ Windows that reach back an hour at most see single samples; longer ones the mean
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from otel_ofu.model import EntityKind
-from otel_ofu.rules.language.syntax import Function, Latest, Over
-from otel_ofu.rules.numpy.windows import Wanted, newest, over_window
-from otel_ofu.store import Store
+from otel_ofu.rules.functions import WINDOW_FUNCTIONS
+from otel_ofu.rules.functions.windows import Chunk, newest
+from otel_ofu.rules.language.syntax import Latest, Over
+from otel_ofu.store import Block, Store
 
 FINE_REACH_S = 3_600.0
 FRESH_STEPS = 3
 FRESH_S = 60.0
+# Half a MiB: what several functions read of one chunk stays in the cache of the processor.
+CHUNK_BYTES = 1 << 19
 
 Values = NDArray[np.float32]
 Frame = tuple[EntityKind, str, float, float]
+Wanted = tuple[str, float | None]
+"""A window function and the share of its quantile."""
 
 
 def reach_s(node: Over) -> float:
@@ -95,6 +100,23 @@ def _frame(kind: EntityKind, node: Over) -> Frame:
     return kind, node.metric, node.window_s, node.offset_s
 
 
-def needs_no_coverage(function: Function) -> bool:
-    """A count and a last value are what they are with however few samples."""
-    return function in {Function.COUNT, Function.LAST}
+def over_window(block: Block, wanted: Iterable[Wanted]) -> tuple[Mapping[Wanted, Values], Values]:
+    """The values of the wanted functions over one window, and the number of samples."""
+    names = tuple(wanted)
+    formulas = {name: WINDOW_FUNCTIONS[name[0]].compute for name in names}
+    results = {name: np.full(block.columns, _empty(name), np.float32) for name in names}
+    samples = np.zeros(block.columns, np.float32)
+    if block.length:
+        width = max(256, CHUNK_BYTES // (4 * block.length))
+        with np.errstate(all="ignore"):
+            for at, part in block.chunks(width):
+                chunk = Chunk(part)
+                samples[at] = chunk.samples
+                for name in names:
+                    results[name][at] = formulas[name](chunk, name[1] or 0.0)
+    return results, samples
+
+
+def _empty(name: Wanted) -> float:
+    value = WINDOW_FUNCTIONS[name[0]].empty
+    return np.nan if value is None else value

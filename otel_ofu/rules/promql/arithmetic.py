@@ -9,6 +9,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 
+from otel_ofu.rules.functions import ScalarFunction
 from otel_ofu.rules.language.syntax import Comparator, Sign
 from otel_ofu.rules.promql.vectors import Value, Vector, infix
 
@@ -33,10 +34,11 @@ def compares(comparator: Comparator, left: float, right: float) -> bool:
     return _COMPARE[comparator](left, right)
 
 
-def absolute(value: Value) -> Value:
+def scalar(function: ScalarFunction, value: Value) -> Value:
+    """None where the result has no value: the operand has none, or it is not finite."""
     if isinstance(value, Vector):
-        return Vector(f"abs({value.text})", value.labels)
-    return None if value is None else abs(value)
+        return Vector(function.promql.format(x=value.text), value.labels)
+    return None if value is None else _finite(float(function.compute(value)))
 
 
 def negative(value: Value) -> Value:
@@ -53,5 +55,8 @@ def arithmetic(sign: Sign, left: Value, right: Value) -> Value:
         if sign is Sign.DIVIDE and isinstance(right, Vector):
             right = infix("!=", right, 0.0)
         return infix(sign.value, left, right)
-    result = _COMPUTE[sign](left, right)
-    return result if math.isfinite(result) else None
+    return _finite(_COMPUTE[sign](left, right))
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import assert_never
 
+from otel_ofu.rules.functions import SCALAR_FUNCTIONS, group_function
 from otel_ofu.rules.language.syntax import (
-    Absolute,
     And,
     Arithmetic,
     Boolean,
@@ -21,7 +21,6 @@ from otel_ofu.rules.language.syntax import (
     Compare,
     Flag,
     Group,
-    GroupFunction,
     Latest,
     Negative,
     Not,
@@ -30,8 +29,9 @@ from otel_ofu.rules.language.syntax import (
     Or,
     Over,
     Relation,
+    Scalar,
 )
-from otel_ofu.rules.promql.arithmetic import absolute, arithmetic, compares, negative
+from otel_ofu.rules.promql.arithmetic import arithmetic, compares, negative, scalar
 from otel_ofu.rules.promql.samples import NotInPromql, Samples
 from otel_ofu.rules.promql.settings import ENTITY_LABELS, PEER_LABELS
 from otel_ofu.rules.promql.vectors import (
@@ -41,6 +41,7 @@ from otel_ofu.rules.promql.vectors import (
     aggregate,
     any_of,
     both,
+    by,
     infix,
     joinable,
     number,
@@ -95,10 +96,10 @@ class Compiler:
             case _:
                 return self._computed(node)
 
-    def _computed(self, node: Absolute | Negative | Arithmetic) -> Value:
+    def _computed(self, node: Scalar | Negative | Arithmetic) -> Value:
         match node:
-            case Absolute():
-                return absolute(self.value(node.operand))
+            case Scalar():
+                return scalar(SCALAR_FUNCTIONS[node.function], self.value(node.operand))
             case Negative():
                 return negative(self.value(node.operand))
             case Arithmetic():
@@ -231,29 +232,20 @@ class Compiler:
         return None if value is None else inner.everywhere(value)
 
     def _grouped(self, node: Group, operand: Vector, labels: Labels) -> Vector:
-        if node.function is GroupFunction.MAD:
-            median = aggregate("quantile:0.5", labels, operand.text)
-            distance = infix("-", operand, median)
-            result = aggregate("quantile:0.5", labels, f"abs({distance.text})")
-        else:
-            result = aggregate(_function(node), labels, operand.text)
+        function = group_function(node.function, of_condition=isinstance(node.operand, Boolean))
+        fields = {
+            "x": operand.text,
+            "operand": operand.inside,
+            "by": by(labels),
+            "on": f"on ({', '.join(labels)}) group_left ()",
+            "q": number(node.q or 0.0),
+        }
+        result = Vector(function.promql.format_map(fields), labels)
         least = self.samples.settings.min_peers
         if node.relation is not Relation.PEERS or least <= 1:
             return result
         enough = infix(">=", aggregate("count", labels, operand.text), float(least))
         return both([result, enough])
-
-
-def _function(node: Group) -> str:
-    if isinstance(node.operand, Boolean):
-        return "sum"
-    match node.function:
-        case GroupFunction.MEDIAN:
-            return "quantile:0.5"
-        case GroupFunction.QUANTILE:
-            return f"quantile:{number(node.q or 0.0)}"
-        case _:
-            return node.function.value
 
 
 def _union(operands: Iterable[Vector | None]) -> Vector | None:

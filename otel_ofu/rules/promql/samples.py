@@ -16,8 +16,9 @@ from otel_ofu.catalog.registry import Registry
 from otel_ofu.model import EntityKind
 from otel_ofu.model.errors import OtelOfuError
 from otel_ofu.model.labels import label_name
-from otel_ofu.rules.language.syntax import Function, Latest, Over, Scope
-from otel_ofu.rules.numpy.samples import fresh_s, needs_no_coverage
+from otel_ofu.rules.functions import WINDOW_FUNCTIONS
+from otel_ofu.rules.language.syntax import Latest, Over, Scope
+from otel_ofu.rules.numpy.samples import fresh_s
 from otel_ofu.rules.promql.settings import ENTITY_LABELS, Settings
 from otel_ofu.rules.promql.vectors import (
     Labels,
@@ -37,18 +38,6 @@ PRESENT = ("ofu", "ofu_gap", "gpu_util", "power")
 PRESENT_S = 3_600.0
 # A window of 30 samples in which 15 are there is half full, whatever the rounding says.
 _SLACK = 1e-6
-
-_OVER_TIME: Mapping[Function, str] = {
-    Function.AVG: "avg_over_time",
-    Function.MIN: "min_over_time",
-    Function.MAX: "max_over_time",
-    Function.SUM: "sum_over_time",
-    Function.STDDEV: "stddev_over_time",
-    Function.COUNT: "count_over_time",
-    Function.LAST: "last_over_time",
-    Function.INCREASE: "sum_over_time",  # of what each sample gained
-    Function.QUANTILE: "quantile_over_time",
-}
 
 
 class NotInPromql(OtelOfuError):  # noqa: N818 - a limit, not a fault
@@ -73,20 +62,21 @@ class Samples:
         return _entity(kind, f"last_over_time({selected}[{self._range(reach_s)}])")
 
     def over(self, node: Over) -> Vector | None:
-        """A function over a window with enough samples; None for a window shorter than a step."""
-        kind = self._kind(node.scope)
-        if node.function is Function.COUNT:
-            return self._count(node, kind)
-        if not self._rows(node):
-            return None
-        window = self._samples_of(node, kind)
-        value = self._function(node, kind, window)
-        needed = "" if needs_no_coverage(node.function) else self._enough(node, window)
-        return _entity(kind, value + needed)
+        """A function over a window with enough samples; None where it can have no value."""
+        function, kind = WINDOW_FUNCTIONS[node.function], self._kind(node.scope)
+        known = []
+        if self._rows(node):
+            window = self._samples_of(node, kind)
+            value = function.promql.format_map(self._fields(node, kind, window))
+            needed = self._enough(node, window) if function.needs_coverage else ""
+            known = [_entity(kind, value + needed)]
+        if function.empty is not None:
+            known.append(self._without(kind, function.empty))
+        return any_of(known) if known else None
 
     def coverage(self, node: Over) -> Vector:
         """The share of a window's samples that is there."""
-        return infix("/", self._count(node, self._kind(node.scope)), self._expected(node))
+        return infix("/", self._count(node), self._expected(node))
 
     def present(self) -> Vector:
         """1 for every entity that there is."""
@@ -112,20 +102,25 @@ class Samples:
         required = self.required if self.each == "gpu" else ENTITY_LABELS[self.each]
         return f"{{{','.join([f'__name__=~{quoted(names)}', *_not_empty(required)])}}}"
 
-    def _count(self, node: Over, kind: EntityKind) -> Vector:
+    def _count(self, node: Over) -> Vector:
         """How many samples there are; none is a count as well."""
-        none = infix("*", replace(self, each=kind, required=self._needed(kind)).present(), 0.0)
-        if not self._rows(node):
-            return none
-        return any_of(
-            [_entity(kind, f"count_over_time({self._samples_of(node, kind)})"), none],
-        )
+        counted = self.over(replace(node, function="count", q=None))
+        if counted is None:
+            raise TypeError("a count has a value without samples")
+        return counted
 
-    def _function(self, node: Over, kind: EntityKind, window: str) -> str:
-        if node.function is Function.RATE:
-            return self._rate(node, kind)
-        share = f"{number(node.q)}, " if node.q is not None else ""
-        return f"{_OVER_TIME[node.function]}({share}{window})"
+    def _without(self, kind: EntityKind, value: float) -> Vector:
+        """What a function gives for entities without samples in the window."""
+        there = replace(self, each=kind, required=self._needed(kind)).present()
+        zero = infix("*", there, 0.0)
+        return infix("+", zero, value) if value else zero
+
+    def _fields(self, node: Over, kind: EntityKind, window: str) -> Mapping[str, str]:
+        """The fields of `WindowFunction.promql`."""
+        fields = {"samples": window, "q": number(node.q or 0.0)}
+        if self._is_counter(node):
+            fields |= self._counter_fields(node, kind)
+        return fields
 
     def _enough(self, node: Over, window: str) -> str:
         """The condition that a window has its samples; one sample is there in any case."""
@@ -140,7 +135,7 @@ class Samples:
     def _samples_of(self, node: Over, kind: EntityKind) -> str:
         """The samples of a window; those of a counter are what each gained since the last."""
         selected = self._selector(node.metric, kind)
-        if self.registry.metric(node.metric).kind != "counter":
+        if not self._is_counter(node):
             return selected + self._window(node)
         return self._gained(selected) + self._window(node, self._step)
 
@@ -157,14 +152,16 @@ class Samples:
         # A counter that fell began again at zero.
         return f"({now} - ({before} <= {now} or {before} * 0))"
 
-    def _rate(self, node: Over, kind: EntityKind) -> str:
-        """What was gained after the first sample, over the time from the first to the last."""
+    def _counter_fields(self, node: Over, kind: EntityKind) -> Mapping[str, str]:
         gained = self._gained(self._selector(node.metric, kind))
         window, times = self._window(node, self._step), f"({gained} * 0 + time())"
         # Within the subquery as well this is the first sample of the whole window.
         first_s = f"min_over_time({times}{self._window(node, self._step, ' @ end()')})"
-        total = f"sum_over_time(({gained} and {first_s} < time()){window})"
-        return f"{total} / (max_over_time({times}{window}) - {first_s})"
+        after_first = f"({gained} and {first_s} < time()){window}"
+        return {"after_first": after_first, "times": f"{times}{window}", "first_s": first_s}
+
+    def _is_counter(self, node: Over) -> bool:
+        return self.registry.metric(node.metric).kind == "counter"
 
     # ---- how it is written ----
 

@@ -56,10 +56,8 @@ def by(labels: Labels) -> str:
 
 
 def aggregate(function: str, labels: Labels, inner: str) -> Vector:
-    """`avg by (ofu_job_id) (…)`; `function` may be `quantile` with its share as `quantile:0.9`."""
-    name, _, share = function.partition(":")
-    argument = f"{share}, {inner}" if share else inner
-    return Vector(f"{name} {by(labels)} ({argument})", labels)
+    """`avg by (ofu_job_id) (…)`."""
+    return Vector(f"{function} {by(labels)} ({inner})", labels)
 
 
 def infix(operator: str, left: Vector | float, right: Vector | float) -> Vector:

@@ -17,9 +17,7 @@ from otel_ofu.rules.language.syntax import (
     Compare,
     Expression,
     Flag,
-    Function,
     Group,
-    GroupFunction,
     Latest,
     Negative,
     Not,
@@ -52,7 +50,7 @@ def mistakes(text: str, each: EntityKind = "gpu") -> list[tuple[int, str]]:
 def test_a_condition_becomes_a_typed_tree() -> None:
     assert parse("avg(ofu, 10m) < 15% and not flag(NCCL_DEBUG)").root == And(
         (
-            Compare(Comparator.LESS, Over(Function.AVG, "ofu", 600.0), Number(0.15, "1")),
+            Compare(Comparator.LESS, Over("avg", "ofu", 600.0), Number(0.15, "1")),
             Not(Flag("NCCL_DEBUG")),
         )
     )
@@ -72,14 +70,14 @@ def test_group_functions_take_the_gpu_of_a_job_or_its_peers() -> None:
     peers = parse("sm_clock < 90% * peers.median(avg(sm_clock, 5m offset 1h))").root
     median = Group(
         Relation.PEERS,
-        GroupFunction.MEDIAN,
-        Over(Function.AVG, "sm_clock", 300.0, 3600.0),
+        "median",
+        Over("avg", "sm_clock", 300.0, 3600.0),
     )
     right = Arithmetic(Sign.MULTIPLY, Number(0.9, "1"), median)
     assert peers == Compare(Comparator.LESS, Latest("sm_clock"), right)
     share = parse("gpus.quantile(0.9, ofu) > 5%", "job").root
     assert isinstance(share, Compare)
-    assert share.left == Group(Relation.GPUS, GroupFunction.QUANTILE, Latest("ofu"), 0.9)
+    assert share.left == Group(Relation.GPUS, "quantile", Latest("ofu"), 0.9)
 
 
 def test_equal_sub_expressions_are_equal_wherever_they_stand() -> None:

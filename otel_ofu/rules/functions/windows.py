@@ -1,7 +1,7 @@
-"""Functions over a window of samples, for all entities at once.
+"""Formulas of window functions, for all entities at once.
 
-Enters: a `Block`. Leaves: for every column the function's value (NaN without samples) and how many
-samples it is of. Work goes through the columns in chunks that stay in the cache of the processor.
+Enters: a `Chunk`, the samples of some columns, and the share of a quantile. Leaves: a value for
+every column, NaN without samples.
 
 As in Prometheus, `stddev` is of the population and `quantile` interpolates. `rate` is the increase
 from the first to the last sample over the time between them; `increase` is what was counted in the
@@ -11,42 +11,20 @@ samples; `min`, `max`, `stddev`, `quantile` and `last` see the means of the minu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from otel_ofu.rules.language.syntax import Function
 from otel_ofu.store import Block
 
 Values = NDArray[np.float32]
-Wanted = tuple[Function, float | None]
 
-CHUNK_BYTES = 1 << 19
+# The largest sum that a byte holds.
 MAX_ROWS_OF_BYTES = 255
 
 
-def over_window(block: Block, wanted: Iterable[Wanted]) -> tuple[Mapping[Wanted, Values], Values]:
-    """The values of the wanted functions over one window, and the number of samples."""
-    names = tuple(wanted)
-    results = {name: np.full(block.columns, np.nan, np.float32) for name in names}
-    samples = np.zeros(block.columns, np.float32)
-    if block.length:
-        width = max(256, CHUNK_BYTES // (4 * block.length))
-        with np.errstate(all="ignore"):
-            for at, part in block.chunks(width):
-                chunk = _Chunk(part)
-                samples[at] = chunk.samples
-                for name in names:
-                    results[name][at] = _FUNCTIONS[name[0]](chunk, name[1])
-    for function, q in names:
-        if function is Function.COUNT:
-            results[function, q] = samples
-    return results, samples
-
-
-class _Chunk:
+class Chunk:
     """One window of some columns, with what several functions need of it."""
 
     def __init__(self, block: Block) -> None:
@@ -105,29 +83,29 @@ def _column_sums(missing: NDArray[np.bool_]) -> Values:
     return total
 
 
-def _avg(chunk: _Chunk, _: float | None) -> Values:
+def mean(chunk: Chunk, _: float) -> Values:
     return chunk.total / chunk.samples
 
 
-def _sum(chunk: _Chunk, _: float | None) -> Values:
+def total(chunk: Chunk, _: float) -> Values:
     return np.where(chunk.rows > 0, chunk.total, np.nan)
 
 
-def _min(chunk: _Chunk, _: float | None) -> Values:
+def smallest(chunk: Chunk, _: float) -> Values:
     lowest: Values = np.fmin.reduce(chunk.x, axis=0)
     return lowest
 
 
-def _max(chunk: _Chunk, _: float | None) -> Values:
+def largest(chunk: Chunk, _: float) -> Values:
     highest: Values = np.fmax.reduce(chunk.x, axis=0)
     return highest
 
 
-def _count(chunk: _Chunk, _: float | None) -> Values:
+def count(chunk: Chunk, _: float) -> Values:
     return chunk.samples
 
 
-def _stddev(chunk: _Chunk, _: float | None) -> Values:
+def deviation(chunk: Chunk, _: float) -> Values:
     mean = np.add.reduce(chunk.filled, axis=0) / chunk.rows
     apart = _blanked(chunk.x - mean, chunk.missing)
     squares: Values = np.einsum("tc,tc->c", apart, apart)
@@ -135,7 +113,7 @@ def _stddev(chunk: _Chunk, _: float | None) -> Values:
     return deviation
 
 
-def _last(chunk: _Chunk, _: float | None) -> Values:
+def last(chunk: Chunk, _: float) -> Values:
     return newest(chunk.x)
 
 
@@ -150,8 +128,8 @@ def newest(rows: Values) -> Values:
     return last
 
 
-def _quantile(chunk: _Chunk, q: float | None) -> Values:
-    rank = (q or 0.0) * np.maximum(chunk.rows - 1, 0)
+def quantile(chunk: Chunk, q: float) -> Values:
+    rank = q * np.maximum(chunk.rows - 1, 0)
     below = np.floor(rank)
     low = below.astype(np.intp)[:, None]
     high = np.minimum(low + 1, len(chunk.x) - 1)
@@ -161,24 +139,10 @@ def _quantile(chunk: _Chunk, q: float | None) -> Values:
     return np.where(part > 0, at_low + (at_high - at_low) * part, at_low)
 
 
-def _rate(chunk: _Chunk, _: float | None) -> Values:
+def rate(chunk: Chunk, _: float) -> Values:
     known = ~chunk.missing
     first = known.argmax(axis=0)
     last = len(known) - 1 - known[::-1].argmax(axis=0)
     before = np.take_along_axis(chunk.weighted, first[None, :], axis=0)[0]
     elapsed_s = (last - first) * chunk.row_s
     return np.where(chunk.rows > 1, (chunk.total - before) / elapsed_s, np.nan)
-
-
-_FUNCTIONS: Mapping[Function, Callable[[_Chunk, float | None], Values]] = {
-    Function.AVG: _avg,
-    Function.SUM: _sum,
-    Function.MIN: _min,
-    Function.MAX: _max,
-    Function.COUNT: _count,
-    Function.STDDEV: _stddev,
-    Function.LAST: _last,
-    Function.QUANTILE: _quantile,
-    Function.RATE: _rate,
-    Function.INCREASE: _sum,
-}

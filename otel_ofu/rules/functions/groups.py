@@ -1,19 +1,20 @@
-"""Functions over the GPUs of a group, for all groups at once.
+"""Formulas of functions over the GPUs of a group, for all groups at once.
 
-Enters: a value and a group number for every GPU (NaN for no value, -1 for no group). Leaves: one
-value a group. One sort serves min, max, median and quantile: group and value in one 64-bit key.
+Enters: a value and a group number for every GPU (NaN for no value, -1 for no group), and the share
+of a quantile. Leaves: one value a group. One sort serves min, max, median and quantile: group and
+value in one 64-bit key.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from otel_ofu.rules.language.syntax import GroupFunction
-
 Values = NDArray[np.float32]
+Sums = NDArray[np.float64]
 Groups = NDArray[np.intp]
 
 _SIGN = np.uint32(0x80000000)
@@ -29,17 +30,10 @@ class Grouped:
         self._limit = limit
         self.counts = np.bincount(self._groups, minlength=limit)
 
-    def reduce(self, function: GroupFunction, q: float | None) -> Values:
-        """The function's value for each group, NaN for a group without values."""
+    def reduce(self, formula: Callable[[Grouped, float], Sums], q: float | None) -> Values:
+        """The formula's value for each group, NaN for a group without values."""
         with np.errstate(all="ignore"):
-            result: NDArray[np.float64]
-            match function:
-                case GroupFunction.SUM | GroupFunction.AVG | GroupFunction.COUNT:
-                    result = self._sums(function)
-                case GroupFunction.MAD:
-                    result = self._mad()
-                case _:
-                    result = self.quantile(_share(function, q))
+            result = formula(self, q or 0.0)
             known: Values = np.where(self.counts > 0, result, np.nan).astype(np.float32)
             return known
 
@@ -50,21 +44,15 @@ class Grouped:
             shares: Values = (self.counts / sizes).astype(np.float32)
         return shares
 
-    def _sums(self, function: GroupFunction) -> NDArray[np.float64]:
-        if function is GroupFunction.COUNT:
-            return self.counts.astype(np.float64)
-        sums = np.bincount(self._groups, self._values, self._limit).astype(np.float64)
-        if function is GroupFunction.SUM:
-            return sums
-        means: NDArray[np.float64] = sums / self.counts
-        return means
+    def sums(self) -> Sums:
+        return np.bincount(self._groups, self._values, self._limit).astype(np.float64)
 
-    def _mad(self) -> NDArray[np.float64]:
-        median = self.quantile(0.5).astype(np.float32)
-        apart = np.abs(self._values - median[self._groups])
-        return Grouped(apart, self._groups, self._limit).quantile(0.5)
+    def distances(self, centres: Sums) -> Grouped:
+        """How far each value is from the centre of its group."""
+        apart = np.abs(self._values - centres.astype(np.float32)[self._groups])
+        return Grouped(apart, self._groups, self._limit)
 
-    def quantile(self, q: float) -> NDArray[np.float64]:
+    def quantile(self, q: float) -> Sums:
         """As in Prometheus: interpolated between the two nearest ranks."""
         if not len(self._ordered):
             return np.full(self._limit, np.nan)
@@ -79,7 +67,7 @@ class Grouped:
         return between
 
     @cached_property
-    def _ordered(self) -> NDArray[np.float64]:
+    def _ordered(self) -> Sums:
         """All values, by group and then ascending."""
         bits = (self._values + np.float32(0)).view(np.uint32)  # + 0 makes one zero of two
         ascending = np.where(bits & _SIGN, ~bits, bits | _SIGN)
@@ -91,13 +79,33 @@ class Grouped:
         return values.astype(np.float64)
 
 
-def _share(function: GroupFunction, q: float | None) -> float:
-    match function:
-        case GroupFunction.MIN:
-            return 0.0
-        case GroupFunction.MAX:
-            return 1.0
-        case GroupFunction.MEDIAN:
-            return 0.5
-        case _:
-            return q or 0.0
+def mean(grouped: Grouped, _: float) -> Sums:
+    return grouped.sums() / grouped.counts
+
+
+def total(grouped: Grouped, _: float) -> Sums:
+    return grouped.sums()
+
+
+def count(grouped: Grouped, _: float) -> Sums:
+    return grouped.counts.astype(np.float64)
+
+
+def smallest(grouped: Grouped, _: float) -> Sums:
+    return grouped.quantile(0.0)
+
+
+def largest(grouped: Grouped, _: float) -> Sums:
+    return grouped.quantile(1.0)
+
+
+def median(grouped: Grouped, _: float) -> Sums:
+    return grouped.quantile(0.5)
+
+
+def median_distance(grouped: Grouped, _: float) -> Sums:
+    return grouped.distances(grouped.quantile(0.5)).quantile(0.5)
+
+
+def quantile(grouped: Grouped, q: float) -> Sums:
+    return grouped.quantile(q)

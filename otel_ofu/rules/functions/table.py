@@ -1,0 +1,265 @@
+"""One row for each function of the rule language; the checker, both engines and the docs read it.
+
+A row holds the name, what the function takes and gives, its formula over NumPy, its PromQL and its
+line in docs/rules.md. A missing column ends the import; tests/rules/functions holds every row to
+all that reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+import numpy as np
+
+from otel_ofu.rules.functions import groups, windows
+from otel_ofu.rules.functions.groups import Grouped, Sums
+from otel_ofu.rules.functions.windows import Chunk, Values
+
+Quantity = Values | float
+MetricKind = Literal["gauge", "counter", "any"]
+
+SAME_UNIT = "x"
+PER_SECOND = "x/s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowFunction:
+    """`avg(ofu, 10m)`: of the samples of one metric in a window.
+
+    `gives`: the line for people. `compute`: from the samples of some columns and the share of a
+    quantile to a value a column, NaN without samples. `metrics`: which kind of metric it takes.
+    `unit`: of the result, `x` that of the metric, `x/s` the same each second, else UCUM. `share`: a
+    share in [0, 1] stands before the metric. `needs_coverage`: unknown with too few samples.
+    `empty`: its value where there is no sample, None for unknown.
+
+    Fields of `promql`: `{samples}` the window (of a counter what each sample gained), `{q}` the
+    share; of a counter also `{after_first}` the window without its first sample, `{times}` when
+    each sample was, `{first_s}` when the first was.
+    """
+
+    name: str
+    gives: str
+    compute: Callable[[Chunk, float], Values]
+    promql: str
+    metrics: MetricKind = "gauge"
+    unit: str = SAME_UNIT
+    share: bool = False
+    needs_coverage: bool = True
+    empty: float | None = None
+
+    @property
+    def usage(self) -> str:
+        return f"{self.name}({'0.95, ' if self.share else ''}metric, 10m)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupFunction:
+    """`peers.median(x)`, `gpus.avg(x)`: of the values of the GPUs of each group.
+
+    `compute`: from the values and the share of a quantile to a value a group. `unit` and `share`
+    as above. `of_condition`: the function that is computed of 1 (holds) and 0 (does not) when the
+    operand is a condition; "" where a condition is refused.
+
+    Fields of `promql`, which stands in brackets where it is an operation: `{x}` the values,
+    `{operand}` the same beside an operator, `{by}` the clause that makes the groups, `{on}` the
+    clause that joins values with their group, `{q}` the share.
+    """
+
+    name: str
+    gives: str
+    compute: Callable[[Grouped, float], Sums]
+    promql: str
+    unit: str = SAME_UNIT
+    share: bool = False
+    of_condition: str = ""
+
+    def usage(self, relation: str) -> str:
+        return f"{relation}.{self.name}({'0.95, ' if self.share else ''}x)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalarFunction:
+    """`abs(x)`: of one number. `compute` takes arrays and plain floats.
+
+    Field of `promql`, in brackets where it is an operation: `{x}`, the number.
+    """
+
+    name: str
+    gives: str
+    compute: Callable[[Quantity], Quantity]
+    promql: str
+    unit: str = SAME_UNIT
+
+    @property
+    def usage(self) -> str:
+        return f"{self.name}(x)"
+
+
+_Row = TypeVar("_Row", WindowFunction, GroupFunction, ScalarFunction)
+
+
+def _by_name(*rows: _Row) -> Mapping[str, _Row]:
+    return {row.name: row for row in rows}
+
+
+def _absolute(x: Quantity) -> Quantity:
+    return np.abs(x) if isinstance(x, np.ndarray) else abs(x)
+
+
+WINDOW_FUNCTIONS: Mapping[str, WindowFunction] = _by_name(
+    WindowFunction(
+        name="avg",
+        gives="the mean of the samples",
+        compute=windows.mean,
+        promql="avg_over_time({samples})",
+    ),
+    WindowFunction(
+        name="min",
+        gives="the smallest sample",
+        compute=windows.smallest,
+        promql="min_over_time({samples})",
+    ),
+    WindowFunction(
+        name="max",
+        gives="the largest sample",
+        compute=windows.largest,
+        promql="max_over_time({samples})",
+    ),
+    WindowFunction(
+        name="sum",
+        gives="the sum of the samples",
+        compute=windows.total,
+        promql="sum_over_time({samples})",
+    ),
+    WindowFunction(
+        name="stddev",
+        gives="the standard deviation of the samples",
+        compute=windows.deviation,
+        promql="stddev_over_time({samples})",
+    ),
+    WindowFunction(
+        name="count",
+        gives="how many samples there are; 0 and never unknown without any",
+        compute=windows.count,
+        promql="count_over_time({samples})",
+        metrics="any",
+        unit="{sample}",
+        needs_coverage=False,
+        empty=0.0,
+    ),
+    WindowFunction(
+        name="last",
+        gives="the last sample in the window, however few there are",
+        compute=windows.last,
+        promql="last_over_time({samples})",
+        needs_coverage=False,
+    ),
+    WindowFunction(
+        name="rate",
+        gives="growth each second, from the first sample to the last; resets are seen",
+        compute=windows.rate,
+        promql="sum_over_time({after_first}) / (max_over_time({times}) - {first_s})",
+        metrics="counter",
+        unit=PER_SECOND,
+    ),
+    WindowFunction(
+        name="increase",
+        gives="growth within the window, not extrapolated; resets are seen",
+        compute=windows.total,
+        promql="sum_over_time({samples})",
+        metrics="counter",
+    ),
+    WindowFunction(
+        name="quantile",
+        gives="the quantile of the samples, here the 95th percentile",
+        compute=windows.quantile,
+        promql="quantile_over_time({q}, {samples})",
+        share=True,
+    ),
+)
+
+GROUP_FUNCTIONS: Mapping[str, GroupFunction] = _by_name(
+    GroupFunction(
+        name="avg",
+        gives="the mean",
+        compute=groups.mean,
+        promql="avg {by} ({x})",
+    ),
+    GroupFunction(
+        name="min",
+        gives="the smallest value",
+        compute=groups.smallest,
+        promql="min {by} ({x})",
+    ),
+    GroupFunction(
+        name="max",
+        gives="the largest value",
+        compute=groups.largest,
+        promql="max {by} ({x})",
+    ),
+    GroupFunction(
+        name="sum",
+        gives="the sum",
+        compute=groups.total,
+        promql="sum {by} ({x})",
+    ),
+    GroupFunction(
+        name="median",
+        gives="the median",
+        compute=groups.median,
+        promql="quantile {by} (0.5, {x})",
+    ),
+    GroupFunction(
+        name="mad",
+        gives="the median distance from the median",
+        compute=groups.median_distance,
+        promql="quantile {by} (0.5, abs({operand} - {on} quantile {by} (0.5, {x})))",
+    ),
+    GroupFunction(
+        name="quantile",
+        gives="the quantile, here the 95th percentile",
+        compute=groups.quantile,
+        promql="quantile {by} ({q}, {x})",
+        share=True,
+    ),
+    GroupFunction(
+        name="count",
+        gives="how many GPUs have a value; of a condition, as in `count(x < 5%)`, for how many it "
+        "holds",
+        compute=groups.count,
+        promql="count {by} ({x})",
+        unit="{gpu}",
+        of_condition="sum",
+    ),
+)
+
+SCALAR_FUNCTIONS: Mapping[str, ScalarFunction] = _by_name(
+    ScalarFunction(
+        name="abs",
+        gives="the value without its sign",
+        compute=_absolute,
+        promql="abs({x})",
+    ),
+)
+
+FLAG = "flag"
+"""`flag(NAME)`: the one function whose argument is a name and that is a condition by itself."""
+_FLAG_GIVES = "whether the GPU's job carries a flag that is known to slow it; a condition"
+
+
+def group_function(name: str, *, of_condition: bool) -> GroupFunction:
+    """What is computed for a group: of numbers, or of a condition as 1 and 0. Raises KeyError."""
+    row = GROUP_FUNCTIONS[name]
+    return GROUP_FUNCTIONS[row.of_condition] if of_condition else row
+
+
+def all_functions() -> tuple[tuple[str, str], ...]:
+    """How each function is written, and what it gives."""
+    return (
+        *((row.usage, row.gives) for row in WINDOW_FUNCTIONS.values()),
+        *((row.usage, row.gives) for row in SCALAR_FUNCTIONS.values()),
+        (f"{FLAG}(NAME)", _FLAG_GIVES),
+        *((row.usage("peers"), row.gives) for row in GROUP_FUNCTIONS.values()),
+    )
