@@ -82,7 +82,7 @@ def routing(written: RouteSettings, folder: Path) -> Iterator[tuple[Router, Deli
     """On disk, as in an agent."""
     clock = SystemClock()
     with closing(Outbox(folder / "outbox.sqlite", queue_limits(written), clock)) as outbox:
-        router = Router(written, outbox, clock, {}, folder)
+        router = Router(written, outbox, clock, folder)
         delivery = Delivery(written, outbox, clock, {})
         delivery.start()
         try:
@@ -149,7 +149,7 @@ def to_own_receivers(folder: Path) -> dict[str, float]:
         written = settings(receivers=[receiver], receiver="ops", max_groups=most)
         clock = VirtualClock(NOW_S)
         with closing(Outbox(folder / f"{most}.sqlite", queue_limits(written), clock)) as outbox:
-            router = Router(written, outbox, clock, {}, None)
+            router = Router(written, outbox, clock, None)
             router.handle(findings(NOW_S))
             began_s = time.perf_counter()
             router.tick(NOW_S + 31)

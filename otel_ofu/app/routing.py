@@ -1,4 +1,4 @@
-"""Who is told: the config put into what `route` needs.
+"""Notifications: the router and the senders of an agent.
 
 Enters: the config, the outbox. Leaves: a `Routing` that takes diagnoses and delivers.
 """
@@ -25,9 +25,8 @@ class Routing:
     def __init__(
         self, config: Config, outbox: Outbox, clock: Clock, state_dir: Path | None, observe: Observe
     ) -> None:
-        environ = os.environ
-        self._router = Router(config.route, outbox, clock, environ, state_dir)
-        self._delivery = Delivery(config.route, outbox, clock, environ, observe)
+        self._router = Router(config.route, outbox, clock, state_dir)
+        self._delivery = Delivery(config.route, outbox, clock, os.environ, observe)
         self._begun = False
 
     def start(self) -> None:
@@ -46,7 +45,7 @@ class Routing:
             self._router.retain(fingerprints)
 
     def stop(self, deadline_s: float) -> None:
-        """Tells the senders to end within the deadline, and returns at once."""
+        """Makes the senders end within the deadline, and returns at once."""
         self._router.close()
         self._delivery.stop(deadline_s)
 

@@ -1,20 +1,36 @@
-"""`otel-ofu notify`: a sample to one receiver, sent now.
+"""`otel-ofu notify`: a test notification to one receiver, sent now.
 
-Enters: the name of a receiver. Leaves: for each of its places whether it took the sample.
+Enters: the name of a receiver. Leaves: for each of its endpoints whether it took the notification;
+exit status 1 when one did not.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 
-from otel_ofu.cli import options, route
+from otel_ofu.cli import options
+from otel_ofu.model.clock import SystemClock
+from otel_ofu.model.errors import ConfigError, Problem
+from otel_ofu.notify import send_test
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Sends a sample diagnosis to a receiver of the config, or to all Alertmanagers "
-        "(`alertmanager`), past the outbox; ends with 1 if one of its places did not take it."
+        "Sends a test notification to a receiver of the config, or to all Alertmanagers "
+        "(`alertmanager`), past the outbox; ends with 1 if one of its endpoints did not take it."
     )
     parser.add_argument("--test", required=True, metavar="RECEIVER", help="its name in the config")
     options.add_config(parser)
-    parser.set_defaults(verb=route.notify)
+    parser.set_defaults(verb=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    config = options.config_of(arguments)
+    try:
+        results = send_test(config.route, arguments.test, SystemClock(), os.environ)
+    except ValueError as error:
+        raise ConfigError([Problem("--test", 0, 0, str(error))]) from error
+    for result in results:
+        print(f"{'-' if result.problem else '+'} {result.endpoint}  {result.problem or 'taken'}")
+    return 1 if any(result.problem for result in results) else 0

@@ -399,7 +399,7 @@ def _mistakes(config: Config) -> list[tuple[Steps, str]]:
         found.append(((*gpu_steps, "source"), "none needs an endpoint of receivers.otlp"))
     found += _exporter_mistakes(config.exporters)
     around = notify.Surroundings(time.time(), os.environ)
-    found += [(("route", *steps), words) for steps, words in notify.check(config.route, around)]
+    found += [(("route", *steps), words) for steps, words in notify.mistakes(config.route, around)]
     return found
 
 

@@ -39,16 +39,16 @@ class Secret:
         return bool(self.file or self.env)
 
     @property
-    def place(self) -> str:
+    def origin(self) -> str:
         return self.file or f"environment variable {self.env}"
 
     def read(self) -> str:
         """One line of text without white space around it. Raises SecretError."""
         text = (_content(self.file) if self.file else self.environ.get(self.env, "")).strip()
         if not text:
-            raise SecretError(f"{self.place} is empty")
+            raise SecretError(f"{self.origin} is empty")
         if not text.isprintable():
-            raise SecretError(f"{self.place}: expected one line")
+            raise SecretError(f"{self.origin}: expected one line")
         return text
 
 
@@ -108,17 +108,17 @@ def redacted(text: str, secrets: Iterable[str]) -> str:
 def secrets_of_url(url: str) -> list[str]:
     """What of a URL must not be shown: all of it and each part, but a web server's name.
 
-    Where chat services are addressed (`slack://…`) the place of the name holds a token too.
+    Where chat services are addressed (`slack://…`) the host is a token as well.
     """
     scheme, _, rest = url.partition("://")
     authority, _, tail = rest.partition("/")
     user, _, host = authority.rpartition("@")
     hosts = [] if scheme in ("http", "https") else [host]
-    pieces = [url, rest, user, *user.split(":"), *hosts, *_SEPARATORS.split(tail)]
-    return [form for piece in pieces for form in (piece, unquote(piece)) if form]
+    parts = [url, rest, user, *user.split(":"), *hosts, *_SEPARATORS.split(tail)]
+    return [form for part in parts for form in (part, unquote(part)) if form]
 
 
-def place_of_url(url: str) -> str:
+def shown_url(url: str) -> str:
     """The URL as it may be shown: no user, password or query."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

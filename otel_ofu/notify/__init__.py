@@ -1,25 +1,23 @@
-"""Who is told: diagnoses to Alertmanager, webhooks, PagerDuty, chat and mail, scripts."""
+"""Notifications: findings to Alertmanager, webhooks, PagerDuty, chat and mail, scripts."""
 
-from otel_ofu.notify.checking import check
-from otel_ofu.notify.delivery import Delivery
+from otel_ofu.notify.blocks import Surroundings, hook, mistakes
 from otel_ofu.notify.explain import explain, parse_labels
-from otel_ofu.notify.mistakes import Surroundings
+from otel_ofu.notify.integrations import Delivery, queue_limits
 from otel_ofu.notify.router import Router, RouterStats
-from otel_ofu.notify.sample import Sampled, sample
-from otel_ofu.notify.settings import RouteSettings, hook
-from otel_ofu.notify.targets import queue_limits
+from otel_ofu.notify.settings import RouteSettings
+from otel_ofu.notify.testing import SendResult, send_test
 
 __all__ = [
     "Delivery",
     "RouteSettings",
     "Router",
     "RouterStats",
-    "Sampled",
+    "SendResult",
     "Surroundings",
-    "check",
     "explain",
     "hook",
+    "mistakes",
     "parse_labels",
     "queue_limits",
-    "sample",
+    "send_test",
 ]

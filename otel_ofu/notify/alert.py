@@ -1,4 +1,4 @@
-"""What is told, as it is kept: a diagnosis with the labels it was opened with.
+"""Alerts: a diagnosis as it is kept, with the labels that it was opened with.
 
 Enters: diagnoses. Leaves: alerts whose identity does not change while they are open.
 """
@@ -18,8 +18,7 @@ from otel_ofu.model import Diagnosis
 from otel_ofu.model.labels import entity_labels, is_label_name, label_name
 
 SEVERITIES = ("info", "warning", "error", "critical")
-ENTITIES = ("gpu", "job", "node")
-SOON_S = 0.001
+_SHORTEST_S = 0.001
 
 
 @dataclass(slots=True)
@@ -50,29 +49,29 @@ class Alert:
 
 
 def clean(diagnosis: Diagnosis) -> Diagnosis:
-    """The diagnosis as JSON can hold it: without numbers that are none, and valid Unicode alone.
+    """The diagnosis as JSON can hold it: finite numbers and valid Unicode alone.
 
     A lone surrogate or a NaN would otherwise stop a whole batch.
     """
     value, threshold = diagnosis.value, diagnosis.threshold
-    said = replace(
+    cleaned = replace(
         diagnosis,
         value=value if value is not None and math.isfinite(value) else None,
         threshold=threshold if threshold is not None and math.isfinite(threshold) else None,
         facts={name: fact for name, fact in diagnosis.facts.items() if math.isfinite(fact)},
     )
     try:
-        msgspec.json.encode(said)
+        msgspec.json.encode(cleaned)
     except UnicodeEncodeError:
-        text = json.dumps(msgspec.to_builtins(said), ensure_ascii=False)
+        text = json.dumps(msgspec.to_builtins(cleaned), ensure_ascii=False)
         return msgspec.json.decode(text.encode("utf-8", "replace"), type=Diagnosis)
-    return said
+    return cleaned
 
 
 def opened(diagnosis: Diagnosis) -> Alert:
     """A firing alert. Its id is made of the finding's and of what the rule says of it."""
-    said = sorted({**diagnosis.labels, "severity": diagnosis.severity}.items())
-    mark = hashlib.sha256(repr(said).encode()).hexdigest()[:8]
+    identity = sorted({**diagnosis.labels, "severity": diagnosis.severity}.items())
+    mark = hashlib.sha256(repr(identity).encode()).hexdigest()[:8]
     id_ = f"{diagnosis.fingerprint}-{mark}"
     return Alert(id_, diagnosis, labels_of(diagnosis), diagnosis.since_s)
 
@@ -103,7 +102,7 @@ def iso(time_s: float) -> str:
 
 def ended(alert: Alert, at_s: float) -> None:
     """Marks the end; never before the beginning, which Alertmanager refuses."""
-    alert.ends_s = max(at_s, alert.starts_s + SOON_S)
+    alert.ends_s = max(at_s, alert.starts_s + _SHORTEST_S)
 
 
 def encode(alert: Alert) -> bytes:
@@ -111,5 +110,5 @@ def encode(alert: Alert) -> bytes:
 
 
 def decode(raw: bytes) -> Alert:
-    """msgspec.ValidationError or DecodeError for what is none."""
+    """msgspec.ValidationError or DecodeError for anything else."""
     return msgspec.json.decode(raw, type=Alert)

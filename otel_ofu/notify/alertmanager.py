@@ -1,31 +1,87 @@
-"""Alerts for Alertmanager: encoded in batches, completed and posted to one server.
+"""Alerts for Alertmanagers: every change at once, and everything again while it fires.
 
-Enters: alerts. Leaves: bodies for the outbox; POST /api/v2/alerts.
+Enters: the block `alertmanager`, alerts. Leaves: bodies in the queue of each server;
+POST /api/v2/alerts.
 Source: https://prometheus.io/docs/alerting/latest/alerts_api, Alertmanager API v2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import msgspec
 
 from otel_ofu.model.clock import Clock
-from otel_ofu.net.secrets import place_of_url
-from otel_ofu.notify import words
+from otel_ofu.model.labels import is_label_name
+from otel_ofu.net.secrets import shown_url
+from otel_ofu.notify import format as text
 from otel_ofu.notify.alert import Alert, iso
-from otel_ofu.notify.http import Credentials, HttpDelivery, Request
+from otel_ofu.notify.blocks import Duration, Mistake, Settings, Surroundings
+from otel_ofu.notify.checks import url_mistakes
+from otel_ofu.notify.http import Credentials, HttpConfig, HttpTransport, Request
 from otel_ofu.notify.message import MessageOptions, text_of
-from otel_ofu.notify.settings import AlertmanagerConfig
+from otel_ofu.outbox.batch import Priority
 from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.queues import Queue
 
 SIGNAL = "alerts"
+# Starting value: 1,000 alerts are some 2 MB, which every server takes.
 BATCH = 1000
 PATH = "/api/v2/alerts"
 # Prometheus gives an alert four times the interval of its re-sending to live; with less Grafana's
 # flapped. Source: https://github.com/grafana/grafana/pull/38648
 LIVES = 4
+
+
+class AlertmanagerConfig(Settings, frozen=True, kw_only=True):
+    """Every server is sent every alert; `labels` are added to each."""
+
+    servers: list[str] = msgspec.field(default_factory=list)
+    resend_delay: Duration = Duration(60)
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    http_config: HttpConfig = HttpConfig()
+
+    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:  # noqa: ARG002 - own keys alone
+        urls = [url_of(server) for server in self.servers]
+        for i, server in enumerate(self.servers):
+            yield from url_mistakes(server, ("servers", i))
+            if urls[i] in urls[:i]:
+                yield ("servers", i), "the same server is listed twice"
+        for name in self.labels:
+            if not is_label_name(name):
+                why = f"{name!r} is not a label name; allowed: letters, digits and _"
+                yield ("labels", name), why
+        if self.resend_delay <= 0:
+            yield ("resend_delay",), "has to be longer than 0s"
+
+
+@dataclass(frozen=True, slots=True)
+class AlertmanagerServer:
+    """One server, with the queue of the outbox that it has."""
+
+    url: str
+    config: AlertmanagerConfig
+    signal = SIGNAL
+
+    @property
+    def queue(self) -> str:
+        """Named by the address: unsent alerts follow it when the list changes."""
+        parts = urlsplit(url_of(self.url))
+        return (
+            f"route/alertmanager/{parts.netloc.rpartition('@')[2]}{parts.path.removesuffix(PATH)}"
+        )
+
+    def connect(self, clock: Clock, environ: Mapping[str, str]) -> HttpTransport:
+        """ValueError for unusable TLS files."""
+        requests = AlertmanagerRequests(self, clock, environ)
+        config = self.config.http_config
+        return HttpTransport(shown_url(url_of(self.url)), config, requests.prepare, halved)
+
+
+def servers_of(config: AlertmanagerConfig) -> Sequence[AlertmanagerServer]:
+    return [AlertmanagerServer(url, config) for url in config.servers]
 
 
 class PostedAlert(msgspec.Struct, omit_defaults=True, rename="camel"):
@@ -51,21 +107,21 @@ def posted(alert: Alert, labels: Mapping[str, str], options: MessageOptions) -> 
 
 
 def annotations_of(alert: Alert, options: MessageOptions) -> dict[str, str]:
-    """What is told beside the identity; empty ones are left out."""
-    said = alert.diagnosis
-    steps = said.causes[0].next_steps if said.causes else ()
+    """Everything beside the identity; empty ones are left out."""
+    finding = alert.diagnosis
+    steps = finding.causes[0].next_steps if finding.causes else ()
     found = {
-        **said.annotations,
-        "summary": said.summary,
+        **finding.annotations,
+        "summary": finding.summary,
         "description": text_of(alert, options),
-        "value": "" if said.value is None else words.number(said.value),
-        "threshold": "" if said.threshold is None else words.number(said.threshold),
-        "reason": said.reason,
-        "causes": "; ".join(f"{c.title} ({words.percent(c.score)})" for c in said.causes),
+        "value": "" if finding.value is None else text.number(finding.value),
+        "threshold": "" if finding.threshold is None else text.number(finding.threshold),
+        "reason": finding.reason,
+        "causes": "; ".join(f"{c.title} ({text.percent(c.score)})" for c in finding.causes),
         "next_steps": "; ".join(steps),
-        **{f"fact_{name}": words.number(value) for name, value in said.facts.items()},
+        **{f"fact_{name}": text.number(value) for name, value in finding.facts.items()},
     }
-    return {name: text for name, text in found.items() if text}
+    return {name: value for name, value in found.items() if value}
 
 
 def bodies_of(alerts: Sequence[bytes]) -> Iterator[Body]:
@@ -88,12 +144,12 @@ class AlertmanagerRequests:
     """
 
     def __init__(
-        self, server: str, config: AlertmanagerConfig, clock: Clock, environ: Mapping[str, str]
+        self, server: AlertmanagerServer, clock: Clock, environ: Mapping[str, str]
     ) -> None:
-        self._url = url_of(server)
-        self._lives_s = LIVES * float(config.resend_delay)
+        self._url = url_of(server.url)
+        self._lives_s = LIVES * float(server.config.resend_delay)
         self._clock = clock
-        self.credentials = Credentials(config.http_config, environ)
+        self.credentials = Credentials(server.config.http_config, environ)
 
     def prepare(self, raw: bytes) -> Request:
         ends_at = iso(self._clock.now_s() + self._lives_s)
@@ -104,13 +160,58 @@ class AlertmanagerRequests:
         return Request(self._url, msgspec.json.encode(alerts), headers, secrets)
 
 
-def delivery_to(
-    server: str, config: AlertmanagerConfig, clock: Clock, environ: Mapping[str, str]
-) -> HttpDelivery:
-    """ValueError for TLS files that are no use."""
-    requests = AlertmanagerRequests(server, config, clock, environ)
-    place = place_of_url(url_of(server))
-    return HttpDelivery(place, config.http_config, requests.prepare, halved)
+class AlertmanagerSender:
+    """Sends to all servers, not to one of them: they find duplicates among themselves.
+
+    While a server is away, what changed waits for it; the repetitions would only be older copies of
+    the same and are left out until its queue is empty.
+    """
+
+    def __init__(
+        self,
+        queues: Sequence[Queue],
+        config: AlertmanagerConfig,
+        options: MessageOptions,
+    ) -> None:
+        self._queues = queues
+        self._resend_s = float(config.resend_delay)
+        self._labels = config.labels
+        self._options = options
+        # What was pushed last of each alert: 0.3 ms to make, and sent again every minute.
+        self._encoded: dict[str, bytes] = {}
+        self._due_s = {queue.exporter: float("-inf") for queue in queues}
+
+    def push(self, alerts: Collection[Alert]) -> None:
+        """What has just changed, to everybody."""
+        if self._queues and alerts:
+            encoded = {alert.id: self._encode(alert) for alert in alerts}
+            self._encoded |= encoded
+            self._put(self._queues, list(encoded.values()))
+
+    def tick(self, alerts: Collection[Alert], now_s: float) -> None:
+        """Everything again, to those whose time has come. A clock that was set back is noticed."""
+        due = [
+            queue
+            for queue in self._queues
+            if not len(queue)
+            and not self._due_s[queue.exporter] - self._resend_s
+            <= now_s
+            < self._due_s[queue.exporter]
+        ]
+        if due:
+            known = self._encoded
+            self._encoded = {a.id: known.get(a.id) or self._encode(a) for a in alerts}
+            self._put(due, list(self._encoded.values()))
+        for queue in due:
+            self._due_s[queue.exporter] = now_s + self._resend_s
+
+    def _encode(self, alert: Alert) -> bytes:
+        return msgspec.json.encode(posted(alert, self._labels, self._options))
+
+    def _put(self, queues: Sequence[Queue], encoded: Sequence[bytes]) -> None:
+        for body in bodies_of(encoded):
+            for queue in queues:
+                queue.put(body, Priority.EVENTS)
 
 
 def decoded(raw: bytes) -> list[PostedAlert]:

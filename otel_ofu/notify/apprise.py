@@ -7,18 +7,21 @@ module but for one redacted line about a failure: its records may hold the URL, 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
 import msgspec
 
+from otel_ofu.model.clock import Clock
 from otel_ofu.net.secrets import Secret, SecretError, redacted, secrets_of_url
+from otel_ofu.notify.blocks import Mistake, Surroundings
+from otel_ofu.notify.checks import secret_mistakes
 from otel_ofu.notify.markup import Form
 from otel_ofu.notify.message import MessageOptions, message_of
 from otel_ofu.notify.notification import Notification
-from otel_ofu.notify.settings import AppriseConfig
+from otel_ofu.notify.notifier import NotifierConfig
 from otel_ofu.outbox.body import Body
 from otel_ofu.outbox.outcome import Delivered, Outcome, Unavailable, short
 
@@ -27,7 +30,21 @@ INSTALL = f"Apprise is {_MISSING}"
 _TYPES = {"info": "info", "warning": "warning", "error": "failure", "critical": "failure"}
 
 
-class Letter(msgspec.Struct):
+class AppriseConfig(NotifierConfig, frozen=True, kw_only=True):
+    """One Apprise URL: Slack, Teams, mail, ... The whole URL is a secret."""
+
+    url_file: str = ""
+    url_env: str = ""
+    format: Form = "markdown"
+
+    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:
+        url = Secret(self.url_file, self.url_env, around.environ)
+        if not url.given:
+            yield (), "url_file or url_env is needed: the URL is a secret"
+        yield from secret_mistakes(url, "url", url_problem)
+
+
+class AppriseMessage(msgspec.Struct):
     """What waits in the outbox."""
 
     title: str
@@ -36,14 +53,25 @@ class Letter(msgspec.Struct):
     type: str
 
 
-def encoder(config: AppriseConfig, options: MessageOptions) -> Callable[[Notification], bytes]:
-    def encode(notification: Notification) -> bytes:
+class AppriseNotifier:
+    name = "apprise"
+    settings = AppriseConfig
+
+    def encode(
+        self, config: AppriseConfig, notification: Notification, options: MessageOptions
+    ) -> bytes:
         message = message_of(notification, options, config.format)
         firing = notification.status == "firing"
         kind = _TYPES[notification.alerts[0].diagnosis.severity] if firing else "success"
-        return msgspec.json.encode(Letter(message.title, message.body, config.format, kind))
+        return msgspec.json.encode(AppriseMessage(message.title, message.body, config.format, kind))
 
-    return encode
+    def connect(
+        self,
+        config: AppriseConfig,
+        clock: Clock,  # noqa: ARG002 - Apprise has its own
+        environ: Mapping[str, str],
+    ) -> AppriseTransport:
+        return AppriseTransport(config, environ)
 
 
 def installed() -> bool:
@@ -51,24 +79,24 @@ def installed() -> bool:
 
 
 def url_problem(url: str) -> str:
-    """Why Apprise can make nothing of a URL; empty if it can. The URL is not in the answer."""
+    """Why Apprise cannot use a URL; empty if it can. The URL is not in the answer."""
     if not installed():
         return f"a URL for Apprise, which is {_MISSING}"
-    return "" if _service(url) is not None else "no URL that Apprise knows"
+    return "" if _service(url) is not None else "a URL that Apprise does not know"
 
 
-class AppriseDelivery:
-    """A transport of the outbox. Apprise tells only whether it worked: a failure is tried again."""
+class AppriseTransport:
+    """A transport of the outbox. Apprise says only whether it worked: a failure is tried again."""
 
     def __init__(self, config: AppriseConfig, environ: Mapping[str, str]) -> None:
         self._url = Secret(config.url_file, config.url_env, environ)
 
     @property
     def place(self) -> str:
-        return f"the URL of {self._url.place}"
+        return f"the URL of {self._url.origin}"
 
     def send(self, body: Body, limit_s: float) -> Outcome:  # noqa: ARG002 - Apprise has its own timeouts
-        letter = msgspec.json.decode(body.raw(), type=Letter)
+        message = msgspec.json.decode(body.raw(), type=AppriseMessage)
         try:
             url = self._url.read()
         except SecretError as error:
@@ -76,20 +104,20 @@ class AppriseDelivery:
         if not installed():
             return Unavailable(INSTALL)
         with _quiet() as records:
-            return self._judged(letter, url, records)
+            return self._outcome(message, url, records)
 
-    def halves(self, body: Body) -> tuple[Body, Body] | None:  # noqa: ARG002 - one letter is one
+    def halves(self, body: Body) -> tuple[Body, Body] | None:  # noqa: ARG002 - a message is one
         return None
 
     def close(self) -> None: ...
 
-    def _judged(self, letter: Letter, url: str, records: list[str]) -> Outcome:
+    def _outcome(self, message: AppriseMessage, url: str, records: list[str]) -> Outcome:
         service = _service(url)
         if service is None:
-            return Unavailable(f"{self._url.place} holds no URL that Apprise knows")
+            return Unavailable(f"{self._url.origin} holds a URL that Apprise does not know")
         try:
-            taken = _notify(service, letter)
-        except Exception as error:  # noqa: BLE001 - 170 plugins; the words may hold the URL
+            taken = _notify(service, message)
+        except Exception as error:  # noqa: BLE001 - 170 plugins; the text may hold the URL
             return Unavailable(f"Apprise failed ({type(error).__name__})")
         if taken:
             return Delivered()
@@ -98,49 +126,49 @@ class AppriseDelivery:
 
 
 def _service(url: str) -> Any:  # noqa: ANN401 - of a library that is not always there
-    """The plugin for a URL; None if there is none."""
+    """Apprise's plugin for a URL; None for a URL that it does not know."""
     import apprise  # noqa: PLC0415 - 0.3 s to 1.3 s, and an extra
 
     with _quiet():
         return apprise.Apprise.instantiate(url, suppress_exceptions=True)
 
 
-def _notify(service: Any, letter: Letter) -> bool:  # noqa: ANN401 - as above
+def _notify(service: Any, message: AppriseMessage) -> bool:  # noqa: ANN401 - as above
     import apprise  # noqa: PLC0415 - as above
 
     sender = apprise.Apprise()
     sender.add(service)
     return bool(
         sender.notify(
-            title=letter.title,
-            body=letter.body,
-            body_format=letter.format,
-            notify_type=letter.type,
+            title=message.title,
+            body=message.body,
+            body_format=message.format,
+            notify_type=message.type,
         )
     )
 
 
 class _Kept(logging.Handler):
-    """Keeps the words of warnings, and shows nobody anything."""
+    """Keeps the messages of warnings, and shows nobody anything."""
 
-    def __init__(self, words: list[str]) -> None:
+    def __init__(self, messages: list[str]) -> None:
         super().__init__(logging.WARNING)
-        self._words = words
+        self._messages = messages
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._words.append(record.getMessage())
+        self._messages.append(record.getMessage())
 
 
 @contextmanager
 def _quiet() -> Iterator[list[str]]:
     """What Apprise and the libraries under it log may name the URL: it goes into the list alone."""
-    words: list[str] = []
-    logger, handler = logging.getLogger("apprise"), _Kept(words)
+    messages: list[str] = []
+    logger, handler = logging.getLogger("apprise"), _Kept(messages)
     logger.addHandler(handler)
     logger.propagate = False
     for library in ("urllib3", "requests_oauthlib", "oauthlib"):
         logging.getLogger(library).setLevel(logging.CRITICAL)
     try:
-        yield words
+        yield messages
     finally:
         logger.removeHandler(handler)

@@ -1,25 +1,26 @@
-"""Groups: alerts that are told together, and when.
+"""Groups: alerts that are notified together, and when.
 
-Enters: alerts, instants. Leaves: tellings that are due. No I/O and no clock.
-Source: Alertmanager's dispatch and notification log: `group_wait` before the first telling,
+Enters: alerts, instants. Leaves: notifications that are due. No I/O and no clock.
+Source: Alertmanager's dispatch and notification log: `group_wait` before the first notification,
 `group_interval` before what is new in a group, `repeat_interval` before nothing new.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from otel_ofu.notify.alert import Alert
-from otel_ofu.notify.routes import SUMMARY, Route
+from otel_ofu.notify.notification import Notification
+from otel_ofu.notify.routes import Route
 
-Quiet = Callable[[Alert], bool]
-"""Whether another alert keeps this one quiet."""
+Inhibited = Callable[[Alert], bool]
+"""Whether another alert inhibits this one."""
 
 
 @dataclass(slots=True)
-class Told:
-    """What the receiver was told last: ids of alerts that it takes for firing."""
+class Notified:
+    """What the receiver was notified of last: ids of alerts that it takes for firing."""
 
     firing: frozenset[str] = frozenset()
     at_s: float = float("-inf")
@@ -27,52 +28,46 @@ class Told:
 
 @dataclass(slots=True)
 class Group:
-    """`due_s`: when it is looked at next (Unix seconds)."""
+    """`due_s`: when it may be notified next (Unix seconds)."""
 
     key: str
     route: Route
     labels: Mapping[str, str]
     due_s: float
-    told: Told = field(default_factory=Told)
+    notified: Notified = field(default_factory=Notified)
     alerts: dict[str, Alert] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Telling:
-    """`firing` and `ended` are to be told. `news`: some fires untold, or it is time to repeat."""
-
-    group: Group
-    firing: Sequence[Alert]
-    ended: Sequence[Alert]
-    news: bool
-
-
-def telling_of(group: Group, quiet: Quiet, now_s: float) -> Telling | None:
-    """What there is to tell of a group now; None if nothing is new and it is not time to repeat."""
-    firing = [a for a in group.alerts.values() if a.firing and not quiet(a)]
-    ended = [a for a in group.alerts.values() if not a.firing and a.id in group.told.firing]
-    fresh = any(a.id not in group.told.firing for a in firing)
-    again = bool(firing) and now_s - group.told.at_s >= group.route.timing.repeat_s
+def due_notification(group: Group, inhibited: Inhibited, now_s: float) -> Notification | None:
+    """What to notify of a group now; None if nothing is new and it is not time to repeat."""
+    known = group.notified
+    firing = [a for a in group.alerts.values() if a.firing and not inhibited(a)]
+    ended = [a for a in group.alerts.values() if not a.firing and a.id in known.firing]
+    fresh = any(a.id not in known.firing for a in firing)
+    again = bool(firing) and now_s - known.at_s >= group.route.timing.repeat_s
     if not (fresh or ended or again):
         return None
-    order = lambda alert: alert.rank  # noqa: E731 - used twice, here alone
-    return Telling(group, sorted(firing, key=order), sorted(ended, key=order), fresh or again)
+    return Notification(
+        receiver=group.route.receiver,
+        group_key=group.key,
+        group_labels=group.labels,
+        alerts=sorted([*firing, *ended], key=lambda alert: alert.rank),
+        at_s=now_s,
+        news=fresh or again,
+    )
 
 
-def was_told(telling: Telling, now_s: float) -> None:
-    """The receiver knows. What fires but is kept quiet stays known, unless all was called over."""
-    group = telling.group
-    if telling.firing:
-        over = {a.id for a in telling.ended}
-        known = (group.told.firing | {a.id for a in telling.firing}) - over
-    else:
-        known = frozenset[str]()
-    group.told = Told(known, now_s)
+def mark_notified(group: Group, notification: Notification) -> None:
+    """The receiver knows. What fires but is inhibited stays known, unless all was resolved."""
+    firing = {a.id for a in notification.alerts if a.firing}
+    ended = {a.id for a in notification.alerts if not a.firing}
+    known = (group.notified.firing | firing) - ended if firing else frozenset[str]()
+    group.notified = Notified(known, notification.at_s)
 
 
 def forget_ended(group: Group) -> list[Alert]:
-    """Takes out what ended and needs no telling; those alerts."""
-    gone = [a for a in group.alerts.values() if not a.firing and a.id not in group.told.firing]
+    """Takes out what ended and needs no notification; those alerts."""
+    gone = [a for a in group.alerts.values() if not a.firing and a.id not in group.notified.firing]
     for alert in gone:
         del group.alerts[alert.id]
         alert.groups.remove(group.key)
@@ -110,7 +105,7 @@ class Groups:
         return self.join(alert, Group(key, route, labels, now_s + route.timing.wait_s))
 
     def join(self, alert: Alert, wanted: Group) -> Group:
-        """Puts an alert into the group of this key, which is `wanted` if there is none yet."""
+        """Puts an alert into the group of this key, which is `wanted` if it is new."""
         group = self._groups.setdefault(wanted.key, wanted)
         self._by_route.setdefault(group.route.key, set()).add(group.key)
         group.alerts[alert.id] = alert
@@ -138,7 +133,3 @@ class Groups:
 def _longest_s(group: Group) -> float:
     timing = group.route.timing
     return max(timing.wait_s, timing.interval_s)
-
-
-def is_summary(group: Group) -> bool:
-    return group.key.endswith(SUMMARY)

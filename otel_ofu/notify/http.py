@@ -1,29 +1,81 @@
-"""Delivery by HTTP: posts with secrets that are read at the last moment, and says what came of it.
+"""Notifications by HTTP: posts with secrets that are read at the last moment.
 
-Enters: bodies of the outbox. Leaves: outcomes whose words hold no secret.
+Enters: the block `http_config`, bodies of the outbox. Leaves: outcomes whose messages hold no
+secret; mistakes in the block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import msgspec
 
 from otel_ofu.net.http_client import Response
 from otel_ofu.net.secrets import Secret, SecretError, basic_credentials, redacted
-from otel_ofu.notify.settings import HttpConfig
+from otel_ofu.net.tls import TlsFiles, check_tls_files
+from otel_ofu.notify import certificates
+from otel_ofu.notify.alert import iso
+from otel_ofu.notify.blocks import Duration, Mistake, Settings, Surroundings
+from otel_ofu.notify.checks import secret_mistakes, tried
 from otel_ofu.outbox.body import Body
 from otel_ofu.outbox.outcome import Delivered, Outcome, Refused, TooLarge, Unavailable, short
 from otel_ofu.outbox.posting import Poster, asked_delay_s
 
 _TOO_LARGE = 413
-# These speak of the way or of a credential, which somebody will mend, and not of the message.
+# These are about the way or a credential, which somebody will mend, and not about the message.
 _MENDABLE = (401, 403, 404, 405, 407, 408, 421, 423, 425, 429)
 _SERVER_ERROR = 500
 
-NOTIFICATION = "notification"
-"""The `signal` of bodies that hold one notification; messages and limits name it."""
+
+class BasicAuth(Settings, frozen=True, kw_only=True):
+    username: str = ""
+    password_file: str = ""
+    password_env: str = ""
+
+    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:
+        password = Secret(self.password_file, self.password_env, around.environ)
+        if password.given and not self.username:
+            yield (), "a password without a username"
+        yield from secret_mistakes(password, "password")
+
+
+class Authorization(Settings, frozen=True, kw_only=True):
+    """A bearer token."""
+
+    credentials_file: str = ""
+    credentials_env: str = ""
+
+    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:
+        token = Secret(self.credentials_file, self.credentials_env, around.environ)
+        yield from secret_mistakes(token, "credentials")
+
+
+class HttpConfig(Settings, frozen=True, kw_only=True):
+    timeout: Duration = Duration(10)
+    basic_auth: BasicAuth = BasicAuth()
+    authorization: Authorization = Authorization()
+    tls_config: TlsFiles = TlsFiles()
+
+    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:
+        if self.timeout <= 0:
+            yield ("timeout",), "has to be longer than 0s"
+        token = self.authorization
+        if self.basic_auth.username and (token.credentials_file or token.credentials_env):
+            yield (), "basic_auth and authorization exclude each other"
+        for steps, why in _tls_mistakes(self.tls_config, around.now_s):
+            yield ("tls_config", *steps), why
+
+
+def _tls_mistakes(tls: TlsFiles, now_s: float) -> Iterator[Mistake]:
+    wrong = list(tried(partial(check_tls_files, tls), ()))
+    yield from wrong
+    for key in ("cert_file", "ca_file") if not wrong else ():
+        path = getattr(tls, key)
+        ends = certificates.ends_s(path)[: 1 if key == "cert_file" else None] if path else []
+        if ends and max(ends) <= now_s:
+            yield (key,), f"{path}: the certificate expired at {iso(max(ends))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +89,7 @@ class Request:
 
 
 Prepare = Callable[[bytes], Request]
-"""The request for a body. SecretError if a secret is not there, MsgspecError for a broken body."""
+"""The request for a body. SecretError if a secret is missing, MsgspecError for a broken body."""
 
 Halve = Callable[[bytes], tuple[bytes, bytes] | None]
 
@@ -51,12 +103,8 @@ class Credentials:
         self._password = Secret(basic.password_file, basic.password_env, environ)
         self._token = Secret(bearer.credentials_file, bearer.credentials_env, environ)
 
-    @property
-    def secrets(self) -> list[Secret]:
-        return [secret for secret in (self._password, self._token) if secret.given]
-
     def headers(self) -> tuple[dict[str, str], tuple[str, ...]]:
-        """The header and its secrets. SecretError if one is not there."""
+        """The header and its secrets. SecretError if one is missing."""
         if self._token.given:
             token = self._token.read()
             return {"Authorization": f"Bearer {token}"}, (token,)
@@ -67,10 +115,10 @@ class Credentials:
         return {"Authorization": f"Basic {pair}"}, (password, pair)
 
 
-class HttpDelivery:
-    """A transport of the outbox. ValueError at once for TLS files that cannot be used.
+class HttpTransport:
+    """A transport of the outbox. ValueError at once for unusable TLS files.
 
-    A redirect is not followed, and no success: like a wrong password or a server in trouble it is
+    A redirect is neither followed nor a success: like a wrong password or a server in trouble it is
     tried again, until the message is too old. Only an answer about the message itself refuses it.
     """
 
@@ -99,7 +147,7 @@ class HttpDelivery:
         answer = self._poster.post(request.url, request.raw, headers, timeout_s)
         if isinstance(answer, Unavailable):
             return Unavailable(short(redacted(answer.message, request.secrets)), answer.after_s)
-        return _judged(answer, request.secrets)
+        return _outcome(answer, request.secrets)
 
     def halves(self, body: Body) -> tuple[Body, Body] | None:
         parts = self._halve(body.raw()) if self._halve else None
@@ -112,13 +160,13 @@ class HttpDelivery:
         self._poster.close()
 
 
-def _judged(answer: Response, secrets: tuple[str, ...]) -> Outcome:
+def _outcome(answer: Response, secrets: tuple[str, ...]) -> Outcome:
     if answer.is_success:
         return Delivered()
     if answer.is_redirect:
         target = redacted(answer.location or "nowhere", secrets)
         return Unavailable(short(f"HTTP {answer.status}, a redirect to {target}; not followed"))
-    message = _said(answer, secrets)
+    message = _message(answer, secrets)
     if answer.status == _TOO_LARGE:
         return TooLarge(message)
     if answer.status in _MENDABLE or answer.status >= _SERVER_ERROR:
@@ -126,7 +174,7 @@ def _judged(answer: Response, secrets: tuple[str, ...]) -> Outcome:
     return Refused(message)
 
 
-def _said(answer: Response, secrets: tuple[str, ...]) -> str:
+def _message(answer: Response, secrets: tuple[str, ...]) -> str:
     text = answer.text.strip()
     head = f"HTTP {answer.status_line}"
     return short(redacted(f"{head}: {text}" if text else head, secrets))

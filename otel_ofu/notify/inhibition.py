@@ -23,7 +23,7 @@ class Rule:
     equal: Sequence[str]
 
     def key(self, labels: Labels) -> Key:
-        """A label that is absent counts as empty, as Alertmanager has it."""
+        """A label that is absent counts as empty, as in Alertmanager."""
         return tuple(labels.get(name, "") for name in self.equal)
 
     def spares(self, source: Labels, target: Labels) -> bool:

@@ -52,14 +52,14 @@ def parse_matcher(text: str) -> Matcher:
     """ValueError says what is wrong and what is allowed. `ofu.job.id` is `ofu_job_id`."""
     found = _MATCHER.fullmatch(text)
     if found is None:
-        raise ValueError(f"{text!r} is no matcher; {_ALLOWED}")
+        raise ValueError(f"{text!r} is not a matcher; {_ALLOWED}")
     name, operator, value = found.groups()
     matcher = Matcher(written_label(name), cast("Operator", operator), _unquoted(value, text))
     if operator in ("=~", "!~"):
         try:
             re.compile(matcher.value)
         except re.error as error:
-            raise ValueError(f"{text!r}: no regular expression: {error}") from None
+            raise ValueError(f"{text!r}: not a regular expression: {error}") from None
     return matcher
 
 

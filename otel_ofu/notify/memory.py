@@ -1,7 +1,7 @@
-"""Alerts and groups in SQLite, so that a restart neither ends nor repeats what people were told.
+"""Alerts and groups in SQLite, so that a restart neither ends nor repeats a notification.
 
 Enters: what changed. Leaves: what was there at the last start. A file that cannot be used is set
-aside and said; a disk that takes no write is said once and tried again with the next change.
+aside and logged; a disk that takes no write is logged once and tried again with the next change.
 """
 
 from __future__ import annotations
@@ -32,14 +32,13 @@ _FORM = Form(
 )
 
 
-@dataclass(slots=True)
-class Kept:
-    """What is kept of a group: when it is due, and what its receiver was told last."""
+class SavedGroup(msgspec.Struct):
+    """What is kept of a group: when it is due, and what its receiver was notified of last."""
 
     labels: Mapping[str, str]
     due_s: float
-    firing: list[str] = field(default_factory=list)
-    told_s: float | None = None
+    firing: list[str] = []
+    notified_s: float | None = msgspec.field(name="told_s", default=None)
 
 
 @dataclass(slots=True)
@@ -50,7 +49,7 @@ class Changes:
     groups: dict[str, Group | None] = field(default_factory=dict)
 
 
-Found = tuple[list[Alert], dict[str, Kept]]
+Found = tuple[list[Alert], dict[str, SavedGroup]]
 
 
 class RouteMemory:
@@ -72,7 +71,9 @@ class RouteMemory:
                 self._write(changes)
         except sqlite3.Error as error:
             if not self._failing:
-                _log.warning("%s: %s; what was told is kept in memory meanwhile", self._path, error)
+                _log.warning(
+                    "%s: %s; groups are kept in memory until it can be written", self._path, error
+                )
             self._failing = True
             return False
         if self._failing:
@@ -86,7 +87,7 @@ class RouteMemory:
     def _write(self, changes: Changes) -> None:
         for table, key, rows in (
             ("alert", "id", {k: a and alerts.encode(a) for k, a in changes.alerts.items()}),
-            ("alert_group", "key", {k: g and _kept(g) for k, g in changes.groups.items()}),
+            ("alert_group", "key", {k: g and _encode(g) for k, g in changes.groups.items()}),
         ):
             gone = [(k,) for k, raw in rows.items() if raw is None]
             kept = [(k, raw) for k, raw in rows.items() if raw is not None]
@@ -102,7 +103,7 @@ class RouteMemory:
                 if is_busy(error):
                     raise OtelOfuError(f"{path}: {error}") from error
                 reason = why(path, error)
-                _log.warning("%s: %s; what was told is kept in memory alone", path, reason)
+                _log.warning("%s: %s; groups are kept in memory only", path, reason)
             else:
                 return db, found
         db = sqlite3.connect(":memory:", check_same_thread=False)
@@ -114,10 +115,10 @@ def _read(db: sqlite3.Connection) -> Found:
     """Raises one of FAULTS when any row is not what this program writes."""
     found = [alerts.decode(raw) for (raw,) in db.execute("SELECT raw FROM alert")]
     rows = db.execute("SELECT key, raw FROM alert_group")
-    return found, {key: msgspec.json.decode(raw, type=Kept) for key, raw in rows}
+    return found, {key: msgspec.json.decode(raw, type=SavedGroup) for key, raw in rows}
 
 
-def _kept(group: Group) -> bytes:
-    told = group.told
-    told_s = told.at_s if told.at_s > float("-inf") else None
-    return msgspec.json.encode(Kept(group.labels, group.due_s, sorted(told.firing), told_s))
+def _encode(group: Group) -> bytes:
+    known = group.notified
+    at_s = known.at_s if known.at_s > float("-inf") else None
+    return msgspec.json.encode(SavedGroup(group.labels, group.due_s, sorted(known.firing), at_s))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 
 from otel_ofu.model import Diagnosis, RankedCause
-from otel_ofu.notify import words
+from otel_ofu.notify import format as text
 from otel_ofu.notify.alert import Alert
 from otel_ofu.notify.markup import Form, written
 from otel_ofu.notify.notification import Notification
@@ -103,9 +103,9 @@ class MessageOptions:
     external_url: str = ""
 
 
-def parse_message_template(text: str) -> Sequence[Part]:
+def parse_message_template(template: str) -> Sequence[Part]:
     """ValueError for a template with a mistake, or a name that no message has."""
-    parts = parse_template(text)
+    parts = parse_template(template)
     unknown = sorted({n.partition(".")[0] for n in names_of(parts) if n != "."} - _KNOWN)
     if unknown:
         raise ValueError(f"unknown name {unknown[0]!r}; known: {', '.join(sorted(_KNOWN))}")
@@ -120,16 +120,16 @@ def message_of(notification: Notification, options: MessageOptions, form: Form) 
 
 def text_of(alert: Alert, options: MessageOptions) -> str:
     """All of the message about one alert as plain text, as it was when it changed last."""
-    alone = Notification("", "", "", {}, [alert], alert.diagnosis.at_s)
+    alone = Notification("", "", {}, [alert], alert.diagnosis.at_s)
     return "\n".join(written(options.parts, _view(alone, options), "text")).strip()
 
 
 def headline(alert: Alert, now_s: float, zone: tzinfo) -> str:
     """`CRITICAL job 4242 since 03:02 UTC (1 h 12 min): OFU 11 % now, 43 % before. LowOfu`."""
-    said = alert.diagnosis
-    who = words.whom(alert.labels) or (f"{said.count} findings" if said.count > 1 else "")
-    bad = words.how_bad(said.facts) or _compared(said)
-    tail = f": {bad}. {said.rule}" if bad else f": {said.rule}"
+    finding = alert.diagnosis
+    who = text.whom(alert.labels) or (f"{finding.count} findings" if finding.count > 1 else "")
+    bad = text.how_bad(finding.facts) or _compared(finding)
+    tail = f": {bad}. {finding.rule}" if bad else f": {finding.rule}"
     return " ".join(part for part in (_head(alert), who, _when(alert, now_s, zone)) if part) + tail
 
 
@@ -138,17 +138,17 @@ def _head(alert: Alert) -> str:
 
 
 def _when(alert: Alert, now_s: float, zone: tzinfo) -> str:
-    since = words.clock(alert.starts_s, now_s, zone)
+    since = text.local_time(alert.starts_s, now_s, zone)
     if alert.ends_s is None:
-        return f"since {since} ({words.lasting(now_s - alert.starts_s)})"
-    return f"after {words.lasting(alert.ends_s - alert.starts_s)}, since {since}"
+        return f"since {since} ({text.duration(now_s - alert.starts_s)})"
+    return f"after {text.duration(alert.ends_s - alert.starts_s)}, since {since}"
 
 
-def _compared(said: Diagnosis) -> str:
-    if said.value is None:
+def _compared(finding: Diagnosis) -> str:
+    if finding.value is None:
         return ""
-    limit = f", threshold {words.number(said.threshold)}" if said.threshold is not None else ""
-    return f"value {words.number(said.value)}{limit}"
+    limit = f", threshold {text.number(finding.threshold)}" if finding.threshold is not None else ""
+    return f"value {text.number(finding.value)}{limit}"
 
 
 def _view(notification: Notification, options: MessageOptions) -> dict[str, object]:
@@ -172,34 +172,34 @@ def _view(notification: Notification, options: MessageOptions) -> dict[str, obje
 
 
 def _alert_view(alert: Alert, now_s: float, zone: tzinfo) -> dict[str, object]:
-    said = alert.diagnosis
-    first, rest = (said.causes[0], said.causes[1:]) if said.causes else (None, ())
+    finding = alert.diagnosis
+    first, rest = (finding.causes[0], finding.causes[1:]) if finding.causes else (None, ())
     steps = list(first.next_steps) if first else []
     return {
         "headline": headline(alert, now_s, zone),
-        "summary": said.summary,
-        "ended": "" if alert.firing else (said.reason or "resolved").replace("_", " "),
+        "summary": finding.summary,
+        "ended": "" if alert.firing else (finding.reason or "resolved").replace("_", " "),
         "cause": _cause_view(first) if first else None,
         "no_cause": alert.firing and first is None,
         "next": {"steps": steps} if steps and alert.firing else None,
-        "possible": ", ".join(f"{c.title} ({words.percent(c.score)})" for c in rest),
-        "facts": ", ".join(words.other_facts(said.facts, now_s, zone)),
-        "link": said.link or (first.link if first else ""),
+        "possible": ", ".join(f"{c.title} ({text.percent(c.score)})" for c in rest),
+        "facts": ", ".join(text.other_facts(finding.facts, now_s, zone)),
+        "link": finding.link or (first.link if first else ""),
         "severity": alert.labels.get("severity", ""),
-        "rule": said.rule,
-        "whom": words.whom(alert.labels),
-        "since": words.clock(alert.starts_s, now_s, zone),
-        "lasted": words.lasting((alert.ends_s or now_s) - alert.starts_s),
-        "how_bad": words.how_bad(said.facts),
+        "rule": finding.rule,
+        "whom": text.whom(alert.labels),
+        "since": text.local_time(alert.starts_s, now_s, zone),
+        "lasted": text.duration((alert.ends_s or now_s) - alert.starts_s),
+        "how_bad": text.how_bad(finding.facts),
         "labels": alert.labels,
-        "annotations": said.annotations,
+        "annotations": finding.annotations,
     }
 
 
 def _cause_view(cause: RankedCause) -> Mapping[str, object]:
     return {
         "title": cause.title,
-        "score": words.percent(cause.score),
+        "score": text.percent(cause.score),
         "evidence": list(cause.evidence),
         "against": list(cause.against),
         "unchecked": list(cause.unchecked),

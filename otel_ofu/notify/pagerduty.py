@@ -7,26 +7,70 @@ Source: https://developer.pagerduty.com/docs/events-api-v2-overview
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
 
 import msgspec
 
-from otel_ofu.net.secrets import Secret, place_of_url
+from otel_ofu.model import Severity
+from otel_ofu.model.clock import Clock
+from otel_ofu.net.secrets import Secret, shown_url
 from otel_ofu.notify.alert import iso
-from otel_ofu.notify.http import Credentials, HttpDelivery, Request
+from otel_ofu.notify.blocks import Mistake, Surroundings
+from otel_ofu.notify.checks import secret_mistakes, url_mistakes
+from otel_ofu.notify.http import Credentials, HttpConfig, HttpTransport, Request
 from otel_ofu.notify.message import MessageOptions, message_of
 from otel_ofu.notify.notification import Notification
-from otel_ofu.notify.settings import PagerdutyConfig
+from otel_ofu.notify.notifier import NotifierConfig
 
+# Source: the same page: a summary has at most 1024 characters.
 MOST_SUMMARY = 1024
 # An event may have 512 KB; the rest is room for the frame and for escapes.
 MOST_DETAILS = 200_000
 CLIENT = "otel-ofu"
 
 
+PagerdutySeverity = Literal["critical", "error", "warning", "info"]
+
+
+class PagerdutyConfig(NotifierConfig, frozen=True, kw_only=True):
+    """`severities`: our severities as PagerDuty's, where they are to differ."""
+
+    routing_key_file: str = ""
+    routing_key_env: str = ""
+    url: str = "https://events.pagerduty.com/v2/enqueue"
+    severities: dict[Severity, PagerdutySeverity] = msgspec.field(default_factory=dict)
+    http_config: HttpConfig = HttpConfig()
+
+    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:
+        key = Secret(self.routing_key_file, self.routing_key_env, around.environ)
+        if not key.given:
+            yield (), "routing_key_file or routing_key_env is needed"
+        yield from secret_mistakes(key, "routing_key")
+        yield from url_mistakes(self.url, ("url",))
+
+
+class PagerdutyNotifier:
+    name = "pagerduty"
+    settings = PagerdutyConfig
+
+    def encode(
+        self, config: PagerdutyConfig, notification: Notification, options: MessageOptions
+    ) -> bytes:
+        return msgspec.json.encode(event_of(notification, config, options))
+
+    def connect(
+        self,
+        config: PagerdutyConfig,
+        clock: Clock,  # noqa: ARG002 - events have no time of sending
+        environ: Mapping[str, str],
+    ) -> HttpTransport:
+        prepare = PagerdutyRequests(config, environ).prepare
+        return HttpTransport(shown_url(config.url), config.http_config, prepare)
+
+
 def dedup_key(group_key: str) -> str:
-    """At most 255 characters; the same for all that is told of one group."""
+    """At most 255 characters; the same for all notifications of one group."""
     return hashlib.sha256(group_key.encode("utf-8", "replace")).hexdigest()
 
 
@@ -52,10 +96,6 @@ def event_of(
     }
 
 
-def encoder(config: PagerdutyConfig, options: MessageOptions) -> Callable[[Notification], bytes]:
-    return lambda notification: msgspec.json.encode(event_of(notification, config, options))
-
-
 class PagerdutyRequests:
     """Puts the routing key in, read anew for each request."""
 
@@ -70,12 +110,6 @@ class PagerdutyRequests:
         event["routing_key"] = msgspec.Raw(msgspec.json.encode(key))
         headers, secrets = self.credentials.headers()
         return Request(self._url, msgspec.json.encode(event), headers, (key, *secrets))
-
-
-def delivery(config: PagerdutyConfig, environ: Mapping[str, str]) -> HttpDelivery:
-    """ValueError for TLS files that are no use."""
-    requests = PagerdutyRequests(config, environ)
-    return HttpDelivery(place_of_url(config.url), config.http_config, requests.prepare)
 
 
 def _payload(

@@ -1,7 +1,7 @@
-"""From diagnoses to those who act on them: the routing of one agent.
+"""From diagnoses to notifications: the routing of one agent.
 
-Enters: diagnoses and ticks. Leaves: bodies in the outbox, which senders deliver. What was told is
-kept in SQLite: after a restart alerts go on, and nobody is told the same again.
+Enters: diagnoses and ticks. Leaves: bodies in the outbox, which senders deliver. Groups are kept in
+SQLite: after a restart alerts go on, and nothing is notified twice.
 """
 
 from __future__ import annotations
@@ -15,22 +15,21 @@ from pathlib import Path
 from otel_ofu.model import Diagnosis
 from otel_ofu.model.clock import Clock
 from otel_ofu.notify.alert import Alert, clean
-from otel_ofu.notify.announcer import Announcer
-from otel_ofu.notify.book import Book
-from otel_ofu.notify.feed import AlertmanagerFeed
+from otel_ofu.notify.alert_store import AlertStore
+from otel_ofu.notify.alertmanager import AlertmanagerSender, servers_of
 from otel_ofu.notify.grouping import (
     Group,
     Groups,
-    Told,
+    Notified,
+    due_notification,
     forget_ended,
-    telling_of,
-    was_told,
+    mark_notified,
 )
 from otel_ofu.notify.inhibition import Inhibition
-from otel_ofu.notify.memory import Changes, Kept, RouteMemory
+from otel_ofu.notify.integrations import Dispatcher, integrations_of
+from otel_ofu.notify.memory import Changes, RouteMemory, SavedGroup
 from otel_ofu.notify.routes import Route, build_routes
 from otel_ofu.notify.settings import RouteSettings
-from otel_ofu.notify.targets import message_options, servers_of, targets_of
 from otel_ofu.outbox.queues import Outbox
 
 _log = logging.getLogger(__name__)
@@ -40,11 +39,11 @@ FILE = "route.sqlite"
 
 @dataclass(frozen=True, slots=True)
 class RouterStats:
-    """`told`: notifications by receiver since the start; one that has two targets counts twice."""
+    """`notified`: notifications by receiver since the start, one for each of its integrations."""
 
     firing: int
     groups: int
-    told: Mapping[str, int]
+    notified: Mapping[str, int]
 
 
 @dataclass(slots=True)
@@ -54,11 +53,11 @@ class _Unsaved:
 
 
 class Router:
-    """Thread-safe. `state_dir` None keeps what was told in memory alone.
+    """Thread-safe. `state_dir` None keeps groups in memory only.
 
-    The outbox needs the queues of `queue_limits(settings)`. ValueError or OSError for settings
-    that are no use (`check` names all that is wrong with them), OtelOfuError for a file that
-    cannot be made or written.
+    The outbox needs the queues of `queue_limits(settings)`. ValueError or OSError for settings with
+    a mistake (their `mistakes` names all of them), OtelOfuError for a file that cannot be made or
+    written.
     """
 
     def __init__(
@@ -66,53 +65,49 @@ class Router:
         settings: RouteSettings,
         outbox: Outbox,
         clock: Clock,
-        environ: Mapping[str, str],
         state_dir: Path | None = None,
     ) -> None:
         self._clock = clock
-        targets = targets_of(settings, clock, environ)
-        config = settings.alertmanager
-        servers = [outbox.queues[s.queue] for s in servers_of(settings, clock, environ)]
-        self._feed = AlertmanagerFeed(
-            servers, config.resend_delay, config.labels, message_options(settings)
-        )
+        options, config = settings.message_options(), settings.alertmanager
+        servers = [outbox.queues[server.queue] for server in servers_of(config)]
+        self._alertmanagers = AlertmanagerSender(servers, config, options)
         self._routes = build_routes(settings)
-        self._announcer = Announcer(targets, outbox.queues)
+        self._dispatcher = Dispatcher(integrations_of(settings), outbox.queues, options)
         self._groups = Groups(settings.max_groups)
         self._unsaved = _Unsaved()
         self._lock = threading.Lock()
         self._memory = RouteMemory(state_dir / FILE if state_dir else None)
-        self._book = self._restored(clock.now_s())
+        self._store = self._restored(clock.now_s())
 
     def handle(self, diagnoses: Sequence[Diagnosis]) -> None:
-        """Takes what the engine says. Rules that are on trial (`shadow`) are told nobody."""
+        """Takes what happened to findings. Rules on trial (`shadow`) notify nobody."""
         now_s = self._clock.now_s()
         with self._lock:
-            changed = [a for d in diagnoses if not d.shadow for a in self._book.take(clean(d))]
+            changed = [a for d in diagnoses if not d.shadow for a in self._store.update(clean(d))]
             self._changed(changed, now_s)
 
     def retain(self, fingerprints: Collection[str]) -> None:
         """Ends every alert but those of these findings: for the start, when the engine knows."""
         now_s = self._clock.now_s()
         with self._lock:
-            self._changed(self._book.end_all_but(fingerprints, now_s), now_s)
+            self._changed(self._store.end_all_but(fingerprints, now_s), now_s)
 
     def tick(self, now_s: float) -> None:
-        """Tells what is due, and Alertmanagers again what fires. Every second or few."""
+        """Notifies what is due, and Alertmanagers again of what fires. Every second or few."""
         with self._lock:
             due = self._groups.due(now_s)
             if due:
-                inhibition = Inhibition(self._book.firing)
+                inhibition = Inhibition(self._store.firing)
                 for group in due:
-                    self._look_at(group, inhibition, now_s)
-            self._feed.tick(self._book.alerts.values(), now_s)
-            self._unsaved.alerts.update(self._book.forget(now_s))
+                    self._notify(group, inhibition, now_s)
+            self._alertmanagers.tick(self._store.alerts.values(), now_s)
+            self._unsaved.alerts.update(self._store.forget(now_s))
             self._save()
 
     def stats(self) -> RouterStats:
         with self._lock:
             return RouterStats(
-                len(self._book.firing), len(self._groups), dict(self._announcer.told)
+                len(self._store.firing), len(self._groups), dict(self._dispatcher.notified)
             )
 
     def close(self) -> None:
@@ -126,7 +121,7 @@ class Router:
             self._unsaved.alerts.add(alert.id)
             if alert.firing:
                 self._place(alert, now_s)
-        self._feed.push(alerts)
+        self._alertmanagers.push(alerts)
         self._save()
 
     def _place(self, alert: Alert, now_s: float) -> None:
@@ -138,14 +133,14 @@ class Router:
             if group is not None:
                 group.alerts[alert.id] = alert
 
-    def _look_at(self, group: Group, inhibition: Inhibition, now_s: float) -> None:
-        """Tells a group whose time has come, unless it is muted; then it is looked at again."""
+    def _notify(self, group: Group, inhibition: Inhibition, now_s: float) -> None:
+        """Notifies of a group that is due, unless it is muted; then it is due again later."""
         group.due_s = now_s + group.route.timing.interval_s
         if not group.route.muted_by(now_s):
-            telling = telling_of(group, lambda a: inhibition.source_of(a) is not None, now_s)
-            if telling is not None:
-                self._announcer.announce(telling, now_s)
-                was_told(telling, now_s)
+            inhibited = lambda a: inhibition.source_of(a) is not None  # noqa: E731 - one use
+            if notification := due_notification(group, inhibited, now_s):
+                self._dispatcher.dispatch(notification)
+                mark_notified(group, notification)
         self._unsaved.alerts.update(alert.id for alert in forget_ended(group))
         self._unsaved.groups.add(group.key)
         if not group.alerts:
@@ -156,13 +151,13 @@ class Router:
         if not (unsaved.alerts or unsaved.groups):
             return
         changes = Changes(
-            {id_: self._book.alerts.get(id_) for id_ in unsaved.alerts},
+            {id_: self._store.alerts.get(id_) for id_ in unsaved.alerts},
             {key: self._groups.find(key) for key in unsaved.groups},
         )
         if self._memory.save(changes):
             self._unsaved = _Unsaved()
 
-    def _restored(self, now_s: float) -> Book:
+    def _restored(self, now_s: float) -> AlertStore:
         alerts, kept = self._memory.load()
         for alert in alerts:
             routes = [r for r in self._routes.matching(alert.labels) if r.receiver]
@@ -171,7 +166,7 @@ class Router:
             for route in routes:
                 self._rejoin(route, before, now_s)
         self._unsaved.groups.update(kept)
-        return Book(alerts)
+        return AlertStore(alerts)
 
     def _rejoin(self, route: Route, before: _Before, now_s: float) -> None:
         """Into the group it was in, even one that is due; into a new one if the routes are new."""
@@ -185,9 +180,9 @@ class Router:
         if key != old_key:
             self._groups.carry_on(key, old_key)
         kept = before.kept[old_key]
-        told_s = float("-inf") if kept.told_s is None else kept.told_s
-        told = Told(frozenset(kept.firing), told_s)
-        self._groups.join(alert, Group(old_key, route, kept.labels, kept.due_s, told))
+        at_s = float("-inf") if kept.notified_s is None else kept.notified_s
+        notified = Notified(frozenset(kept.firing), at_s)
+        self._groups.join(alert, Group(old_key, route, kept.labels, kept.due_s, notified))
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +191,7 @@ class _Before:
 
     alert: Alert
     routes: Sequence[Route]
-    kept: Mapping[str, Kept]
+    kept: Mapping[str, SavedGroup]
 
     def group(self, route: Route) -> tuple[str, str] | None:
         """The key of the route's group of now and that of before; None if it was in none.

@@ -11,11 +11,8 @@ from dataclasses import dataclass
 
 from otel_ofu.notify.alert import written_label
 from otel_ofu.notify.matchers import Labels, Matcher, all_match, parse_matcher
-from otel_ofu.notify.muting import TimeInterval, parse_interval
 from otel_ofu.notify.settings import RouteConfig, RouteSettings
-
-SUMMARY = ":summary"
-"""How the key of a summary ends; that of any other group ends with its labels."""
+from otel_ofu.notify.time_intervals import TimeInterval, parse_interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +48,7 @@ class Route:
     @property
     def summary_key(self) -> str:
         """Of the group of those alerts that have none of their own."""
-        return f"{self.key}{SUMMARY}"
+        return f"{self.key}:summary"
 
     def group_labels(self, labels: Labels) -> dict[str, str]:
         if self.group_by is None:

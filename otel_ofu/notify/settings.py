@@ -1,129 +1,30 @@
-"""What a user may write about who is told: the block `route:`, in Alertmanager's words.
+"""What a user may write about notifications: the block `route:`, in Alertmanager's words.
 
-Enters: plain YAML data. Leaves: `RouteSettings`. The block is Alertmanager's root route, with the
-receivers and time intervals beside it. Secrets come from files or environment
-variables alone; there is no key to write one down.
+Enters: plain YAML data. Leaves: `RouteSettings`, and what is wrong with it. The block is
+Alertmanager's root route, with the receivers and time intervals beside it. Secrets come from files
+or environment variables alone; there is no key to write one down.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
 
 import msgspec
 
-from otel_ofu.net.tls import TlsFiles
-
-_UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
-_DURATION = re.compile(r"(?:\d{1,9}(?:\.\d{1,9})? ?(?:ms|[smhdw]))+")
-_PART = re.compile(r"(\d+(?:\.\d+)?) ?(ms|[smhdw])")
-
-
-class Duration(float):
-    """Seconds, written as `30s`, `5m` or `1h30m`."""
+from otel_ofu.notify.alertmanager import AlertmanagerConfig
+from otel_ofu.notify.blocks import Duration, Mistake, Settings, Steps, Surroundings
+from otel_ofu.notify.checks import tried, url_mistakes
+from otel_ofu.notify.matchers import parse_matcher
+from otel_ofu.notify.message import MessageOptions, parse_message_template
+from otel_ofu.notify.notifiers import ReceiverConfig
+from otel_ofu.notify.time_intervals import TimeIntervalConfig, parse_zone
 
 
-def parse_duration(text: object) -> Duration:
-    """`1h30m` -> 5400.0. ValueError says what is allowed."""
-    if not isinstance(text, str) or not _DURATION.fullmatch(text):
-        raise ValueError(f"{text!r} is not a duration such as 30s, 5m or 1h30m")
-    return Duration(sum(float(n) * _UNITS_S[unit] for n, unit in _PART.findall(text)))
-
-
-def hook(type_: type[Any], value: Any) -> Any:  # noqa: ANN401 - msgspec's signature
-    """For `msgspec.convert` and `yamlfile.convert`: makes durations of texts."""
-    if type_ is Duration:
-        return parse_duration(value)
-    raise NotImplementedError(type_)
-
-
-class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A block of the file: unknown keys are mistakes.
-
-    `REMOVED` of a block has the keys that it once had, and what to do instead.
-    """
-
-
-class BasicAuth(_Section, frozen=True, kw_only=True):
-    username: str = ""
-    password_file: str = ""
-    password_env: str = ""
-
-
-class Authorization(_Section, frozen=True, kw_only=True):
-    """A bearer token."""
-
-    credentials_file: str = ""
-    credentials_env: str = ""
-
-
-class HttpConfig(_Section, frozen=True, kw_only=True):
-    timeout: Duration = Duration(10)
-    basic_auth: BasicAuth = BasicAuth()
-    authorization: Authorization = Authorization()
-    tls_config: TlsFiles = TlsFiles()
-
-
-class AlertmanagerConfig(_Section, frozen=True, kw_only=True):
-    """Every server is sent every alert; `labels` are added to each."""
-
-    servers: list[str] = []
-    resend_delay: Duration = Duration(60)
-    labels: dict[str, str] = {}
-    http_config: HttpConfig = HttpConfig()
-
-
-class WebhookConfig(_Section, frozen=True, kw_only=True):
-    url: str = ""
-    url_file: str = ""
-    url_env: str = ""
-    send_resolved: bool = True
-    max_alerts: int = 0
-    signing_secret_file: str = ""
-    signing_secret_env: str = ""
-    headers: dict[str, str] = {}
-    headers_files: dict[str, str] = {}
-    http_config: HttpConfig = HttpConfig()
-
-
-PagerdutySeverity = Literal["critical", "error", "warning", "info"]
-Severity = Literal["info", "warning", "error", "critical"]
-
-
-class PagerdutyConfig(_Section, frozen=True, kw_only=True):
-    routing_key_file: str = ""
-    routing_key_env: str = ""
-    url: str = "https://events.pagerduty.com/v2/enqueue"
-    send_resolved: bool = True
-    severities: dict[Severity, PagerdutySeverity] = {}
-    http_config: HttpConfig = HttpConfig()
-
-
-class AppriseConfig(_Section, frozen=True, kw_only=True):
-    """One Apprise URL: Slack, Teams, mail, ... The whole URL is a secret."""
-
-    url_file: str = ""
-    url_env: str = ""
-    send_resolved: bool = True
-    format: Literal["text", "markdown", "html"] = "markdown"
-
-
-class StdoutConfig(_Section, frozen=True, kw_only=True):
-    """One line of JSON per notification, in the shape of the webhook."""
-
-    send_resolved: bool = True
-
-
-class ReceiverConfig(_Section, frozen=True, kw_only=True):
-    name: str
-    webhook_configs: list[WebhookConfig] = []
-    pagerduty_configs: list[PagerdutyConfig] = []
-    apprise_configs: list[AppriseConfig] = []
-    stdout_configs: list[StdoutConfig] = []
-
-
-class RouteConfig(_Section, frozen=True, kw_only=True):
+class RouteConfig(Settings, frozen=True, kw_only=True):
     """One route; what is None or empty is that of the block `route`."""
 
     REMOVED: ClassVar[Mapping[str, str]] = {
@@ -131,37 +32,23 @@ class RouteConfig(_Section, frozen=True, kw_only=True):
         " matchers, the narrower ones first, and continue: true where several apply"
     }
     receiver: str = ""
-    matchers: list[str] = []
+    matchers: list[str] = msgspec.field(default_factory=list)
     continue_: bool = msgspec.field(name="continue", default=False)
     group_by: list[str] | None = None
     group_wait: Duration | None = None
     group_interval: Duration | None = None
     repeat_interval: Duration | None = None
-    mute_time_intervals: list[str] = []
-    active_time_intervals: list[str] = []
+    mute_time_intervals: list[str] = msgspec.field(default_factory=list)
+    active_time_intervals: list[str] = msgspec.field(default_factory=list)
+
+    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:  # noqa: ARG002 - own keys alone
+        for i, text in enumerate(self.matchers):
+            yield from tried(partial(parse_matcher, text), ("matchers", i))
+        yield from _positive(self, ("group_interval", "repeat_interval"))
 
 
-class TimeRange(_Section, frozen=True, kw_only=True):
-    start_time: str
-    end_time: str
-
-
-class TimeSpanConfig(_Section, frozen=True, kw_only=True):
-    times: list[TimeRange] = []
-    weekdays: list[str] = []
-    days_of_month: list[str] = []
-    months: list[str] = []
-    years: list[str] = []
-    location: str = "UTC"
-
-
-class TimeIntervalConfig(_Section, frozen=True, kw_only=True):
-    name: str
-    time_intervals: list[TimeSpanConfig]
-
-
-class RouteSettings(_Section, frozen=True, kw_only=True):
-    """Everything at its default: nobody is told.
+class RouteSettings(Settings, frozen=True, kw_only=True):
+    """Everything at its default: nobody is notified.
 
     `max_groups`: beyond so many groups of one route at a time, further alerts come as one summary.
     `max_alerts`: so many are written out in one message, the worst first. `max_age`: a notification
@@ -174,17 +61,86 @@ class RouteSettings(_Section, frozen=True, kw_only=True):
     }
 
     alertmanager: AlertmanagerConfig = AlertmanagerConfig()
-    receivers: list[ReceiverConfig] = []
+    receivers: list[ReceiverConfig] = msgspec.field(default_factory=list)
     receiver: str = ""
     group_by: list[str] = msgspec.field(default_factory=lambda: ["ofu_job_id"])
     group_wait: Duration = Duration(30)
     group_interval: Duration = Duration(300)
     repeat_interval: Duration = Duration(14400)
-    routes: list[RouteConfig] = []
-    time_intervals: list[TimeIntervalConfig] = []
+    routes: list[RouteConfig] = msgspec.field(default_factory=list)
+    time_intervals: list[TimeIntervalConfig] = msgspec.field(default_factory=list)
     max_groups: int = 50
     max_alerts: int = 20
     max_age: Duration = Duration(21600)
     time_zone: str = "UTC"
     template_file: str = ""
     external_url: str = ""
+
+    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:  # noqa: ARG002 - own keys alone
+        yield from _unique("receivers", [receiver.name for receiver in self.receivers])
+        yield from _unique("time_intervals", [interval.name for interval in self.time_intervals])
+        yield from self._names()
+        keys = ("group_interval", "repeat_interval", "max_groups", "max_alerts", "max_age")
+        yield from _positive(self, keys)
+        key = "template_file" if self.template_file else "time_zone"
+        yield from tried(self.message_options, (key,))
+        if self.external_url:
+            yield from url_mistakes(self.external_url, ("external_url",))
+
+    def message_options(self) -> MessageOptions:
+        """ValueError for an unknown time zone or a bad template, OSError for its file."""
+        zone = parse_zone(self.time_zone)
+        if not self.template_file:
+            return MessageOptions(zone, self.max_alerts, external_url=self.external_url)
+        try:
+            parts = parse_message_template(Path(self.template_file).read_text("utf-8"))
+        except ValueError as error:
+            why = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+            raise ValueError(f"{self.template_file}: {why}") from error
+        return MessageOptions(zone, self.max_alerts, parts, self.external_url)
+
+    def _names(self) -> Iterator[Mistake]:
+        """Receivers and time intervals that are named and not defined."""
+        receivers = _Known("receiver", "receivers", [r.name for r in self.receivers])
+        intervals = _Known("time interval", "time_intervals", [t.name for t in self.time_intervals])
+        if self.receivers and not self.receiver:
+            yield ("receiver",), f"a receiver for what no route takes is needed; {receivers}"
+        yield from receivers.mistakes(self.receiver, ("receiver",))
+        for i, route in enumerate(self.routes):
+            yield from receivers.mistakes(route.receiver, ("routes", i, "receiver"))
+            for key in ("mute_time_intervals", "active_time_intervals"):
+                for j, name in enumerate(getattr(route, key)):
+                    yield from intervals.mistakes(name, ("routes", i, key, j))
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The names of `what` that are defined under `key`."""
+
+    what: str
+    key: str
+    names: Sequence[str]
+
+    def mistakes(self, name: str, steps: Steps) -> Iterator[Mistake]:
+        if name and name not in self.names:
+            yield steps, f"unknown {self.what} {name!r}; {self}"
+
+    def __str__(self) -> str:
+        names = ", ".join(self.names)
+        return f"known: {names}" if names else f"none is defined under {self.key}"
+
+
+def _unique(key: str, names: Sequence[str]) -> Iterator[Mistake]:
+    for i, name in enumerate(names):
+        if not name:
+            yield (key, i, "name"), "a name is needed"
+        elif name in names[:i]:
+            yield (key, i, "name"), f"the name {name!r} is used twice"
+
+
+def _positive(settings: Settings, keys: Sequence[str]) -> Iterator[Mistake]:
+    for key in keys:
+        value = getattr(settings, key)
+        if value is not None and value <= 0:
+            more = "longer than 0s" if isinstance(value, Duration) else "more than 0"
+            yield (key,), f"has to be {more}"

@@ -6,23 +6,46 @@ Enters: notifications. Leaves: one line each, in the shape of the webhook.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import TextIO
 
 import msgspec
 
+from otel_ofu.model.clock import Clock
 from otel_ofu.notify.message import MessageOptions
 from otel_ofu.notify.notification import Notification
+from otel_ofu.notify.notifier import NotifierConfig
 from otel_ofu.notify.webhook import payload_of
 from otel_ofu.outbox.body import Body
 from otel_ofu.outbox.outcome import Delivered, Outcome, Unavailable
 
 
-def encoder(options: MessageOptions) -> Callable[[Notification], bytes]:
-    return lambda notification: msgspec.json.encode(payload_of(notification, options))
+class StdoutConfig(NotifierConfig, frozen=True, kw_only=True):
+    """One line of JSON for each notification, in the shape of the webhook."""
 
 
-class StdoutDelivery:
+class StdoutNotifier:
+    name = "stdout"
+    settings = StdoutConfig
+
+    def encode(
+        self,
+        config: StdoutConfig,  # noqa: ARG002 - it has no keys
+        notification: Notification,
+        options: MessageOptions,
+    ) -> bytes:
+        return msgspec.json.encode(payload_of(notification, options))
+
+    def connect(
+        self,
+        config: StdoutConfig,  # noqa: ARG002 - as above
+        clock: Clock,  # noqa: ARG002 - nothing expires
+        environ: Mapping[str, str],  # noqa: ARG002 - no secrets
+    ) -> StdoutTransport:
+        return StdoutTransport()
+
+
+class StdoutTransport:
     """A transport of the outbox. `stream` None: standard output as it is at the time."""
 
     place = "standard output"

@@ -11,22 +11,71 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from otel_ofu.model.clock import Clock
-from otel_ofu.net.secrets import Secret, SecretError, place_of_url, secrets_of_url
+from otel_ofu.net.secrets import Secret, SecretError, secrets_of_url, shown_url
 from otel_ofu.notify.alert import Alert, iso
 from otel_ofu.notify.alertmanager import annotations_of
-from otel_ofu.notify.http import Credentials, HttpDelivery, Request
+from otel_ofu.notify.blocks import Mistake, Surroundings
+from otel_ofu.notify.checks import secret_mistakes, tried, url_mistakes, url_problem
+from otel_ofu.notify.http import Credentials, HttpConfig, HttpTransport, Request
 from otel_ofu.notify.message import MessageOptions
 from otel_ofu.notify.notification import Notification, common
-from otel_ofu.notify.settings import WebhookConfig
+from otel_ofu.notify.notifier import NotifierConfig
 
 # Go's zero time, which Alertmanager's webhook has for an alert that still fires.
 _NO_TIME = "0001-01-01T00:00:00Z"
 _SECRET_PREFIX = "whsec_"  # noqa: S105 - how Standard Webhooks marks a secret in base64
+
+
+class WebhookConfig(NotifierConfig, frozen=True, kw_only=True):
+    """`max_alerts` 0: all of them."""
+
+    url: str = ""
+    url_file: str = ""
+    url_env: str = ""
+    max_alerts: int = 0
+    signing_secret_file: str = ""
+    signing_secret_env: str = ""
+    headers: dict[str, str] = msgspec.field(default_factory=dict)
+    headers_files: dict[str, str] = msgspec.field(default_factory=dict)
+    http_config: HttpConfig = HttpConfig()
+
+    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:
+        given = [key for key in ("url", "url_file", "url_env") if getattr(self, key)]
+        if len(given) != 1:
+            found = ", ".join(given) or "none"
+            yield (), f"one of url, url_file and url_env is needed; given: {found}"
+        elif self.url:
+            yield from url_mistakes(self.url, ("url",))
+        else:
+            url = Secret(self.url_file, self.url_env, around.environ)
+            yield from secret_mistakes(url, "url", url_problem)
+        signing = Secret(self.signing_secret_file, self.signing_secret_env, around.environ)
+        yield from secret_mistakes(signing, "signing_secret", signing_problem)
+        for name, file in self.headers_files.items():
+            yield from tried(Secret(file).read, ("headers_files", name))
+        if self.max_alerts < 0:
+            yield ("max_alerts",), "has to be 0 (all of them) or more"
+
+
+class WebhookNotifier:
+    name = "webhook"
+    settings = WebhookConfig
+
+    def encode(
+        self, config: WebhookConfig, notification: Notification, options: MessageOptions
+    ) -> bytes:
+        return _wrapped(notification.id, payload_of(notification, options, config.max_alerts))
+
+    def connect(
+        self, config: WebhookConfig, clock: Clock, environ: Mapping[str, str]
+    ) -> HttpTransport:
+        requests = WebhookRequests(config, clock, environ)
+        return HttpTransport(requests.endpoint, config.http_config, requests.prepare, halved)
 
 
 class WebhookAlert(msgspec.Struct, rename="camel"):
@@ -79,13 +128,6 @@ def payload_of(notification: Notification, options: MessageOptions, max_alerts: 
     )
 
 
-def encoder(options: MessageOptions, max_alerts: int = 0) -> Callable[[Notification], bytes]:
-    def encode(notification: Notification) -> bytes:
-        return _wrapped(notification.id, payload_of(notification, options, max_alerts))
-
-    return encode
-
-
 def halved(raw: bytes) -> tuple[bytes, bytes] | None:
     """Two messages with half of the alerts each, for a receiver that takes no larger ones."""
     envelope = msgspec.json.decode(raw, type=Envelope)
@@ -113,11 +155,11 @@ def signature(secret: str, id_: str, timestamp_s: int, payload: bytes) -> str:
 
 
 def signing_problem(secret: str) -> str:
-    """What is wrong with a signing secret, without telling it; empty if nothing is."""
+    """What is wrong with a signing secret, without its text; empty if nothing is."""
     try:
         signature(secret, "", 0, b"")
     except ValueError:
-        return "no base64 after whsec_"
+        return "no valid base64 after whsec_"
     return ""
 
 
@@ -133,8 +175,8 @@ class WebhookRequests:
         self.credentials = Credentials(config.http_config, environ)
 
     @property
-    def place(self) -> str:
-        return f"the URL of {self.url.place}" if self.url.given else place_of_url(self._config.url)
+    def endpoint(self) -> str:
+        return f"the URL of {self.url.origin}" if self.url.given else shown_url(self._config.url)
 
     def prepare(self, raw: bytes) -> Request:
         envelope = msgspec.json.decode(raw, type=Envelope)
@@ -158,14 +200,8 @@ class WebhookRequests:
         try:
             headers["webhook-signature"] = signature(secret, id_, now_s, payload)
         except ValueError:
-            raise SecretError(f"{self.signing.place}: {signing_problem(secret)}") from None
+            raise SecretError(f"{self.signing.origin}: {signing_problem(secret)}") from None
         return headers, (secret,)
-
-
-def delivery(config: WebhookConfig, clock: Clock, environ: Mapping[str, str]) -> HttpDelivery:
-    """ValueError for TLS files that are no use."""
-    requests = WebhookRequests(config, clock, environ)
-    return HttpDelivery(requests.place, config.http_config, requests.prepare, halved)
 
 
 def _wrapped(id_: str, payload: Payload) -> bytes:

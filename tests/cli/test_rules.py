@@ -116,8 +116,8 @@ def test_a_recording_is_tried_and_two_versions_are_compared(tmp_path: Path, rule
         (["rules", "export", "--to", "grafana"], 2, "invalid choice: 'grafana'"),
         (["mfu", "nothing.json"], 1, "nothing.json"),
         (["explain", "abc"], 1, "no agent has kept anything in "),
-        (["route", "--explain", "severity"], 2, "'severity' is no label"),
-        (["notify", "--test", "nobody"], 2, "no receiver 'nobody'"),
+        (["route", "--explain", "severity"], 2, "'severity' is not a label"),
+        (["notify", "--test", "nobody"], 2, "unknown receiver 'nobody'"),
     ],
 )
 def test_wrong_words_are_told_clearly(

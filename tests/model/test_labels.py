@@ -10,7 +10,7 @@ from otel_ofu.model import Attribute, Entity, Observation, Window
 from otel_ofu.model.labels import entity_labels, is_label_name, label_name
 from otel_ofu.notify.alert import labels_of
 from otel_ofu.rules.files import rules_from_text
-from tests.notify.said import said
+from tests.notify.rig import finding as rig_finding
 
 ODD: dict[str, Attribute] = {
     "2nd.rack": "r7",
@@ -46,7 +46,7 @@ def test_names_are_those_that_prometheus_gives(attribute: str, label: str) -> No
 
 
 def test_an_alert_a_template_and_a_series_have_the_same_labels() -> None:
-    finding = said("GPU-1", attributes=ODD)
+    finding = rig_finding("GPU-1", attributes=ODD)
     assert finding.entity is not None
     assert LABELS.items() <= labels_of(finding).items()
     assert LABELS.items() <= entity_labels(finding.entity).items()

@@ -14,14 +14,11 @@ from otel_ofu.model.clock import VirtualClock
 from otel_ofu.net.secrets import Secret
 from otel_ofu.notify.alert import ended, opened
 from otel_ofu.notify.apprise import url_problem
-from otel_ofu.notify.http import NOTIFICATION
-from otel_ofu.notify.mistakes import secret_mistakes
+from otel_ofu.notify.checks import secret_mistakes
 from otel_ofu.notify.notification import Notification
-from otel_ofu.notify.targets import targets_of, transports
-from otel_ofu.outbox.body import Body
 from otel_ofu.outbox.outcome import Delivered, Outcome, Unavailable
 from tests.export.servers import Reply, http_server
-from tests.notify.said import NOW_S, everything_logged, said, settings
+from tests.notify.rig import NOW_S, body, everything_logged, finding, integration, settings
 from tests.notify.smtp import mail_server
 
 # Apprise imports it where it is still there.
@@ -33,14 +30,15 @@ CAUSE = RankedCause("x", "Data *loader*", 0.8, ["CPU 97 % & busy"], next_steps=[
 
 def send(url: str, form: str = "markdown", *, over: bool = False) -> Outcome:
     receiver = {"name": "ops", "apprise_configs": [{"url_env": "URL", "format": form}]}
-    (target,) = targets_of(settings(receivers=[receiver]), VirtualClock(NOW_S), {"URL": url})
-    alert = opened(said("7", each="job", causes=[CAUSE], facts={"ofu": 0.11, "ofu_before": 0.43}))
+    written = settings(receivers=[receiver])
+    alert = opened(
+        finding("7", each="job", causes=[CAUSE], facts={"ofu": 0.11, "ofu_before": 0.43})
+    )
     if over:
         ended(alert, NOW_S)
-    body = target.encode(Notification("i", "ops", "k", {}, [alert], NOW_S))
-    ((_, transport),) = transports(target).items()
-    with closing(transport):
-        return transport.send(Body.of(NOTIFICATION, body, 1), 5.0)
+    kept = body(written, Notification("ops", "k", {}, [alert], NOW_S))
+    with closing(integration(written).connect(VirtualClock(NOW_S), {"URL": url})) as transport:
+        return transport.send(kept, 5.0)
 
 
 def mail(port: int, more: str = "") -> str:
@@ -101,8 +99,10 @@ def test_a_failure_is_told_without_the_url() -> None:
 
 @pytest.mark.parametrize("url", [f"nothing://{SECRET}", SECRET, "http://["])
 def test_a_url_that_apprise_does_not_know_is_a_problem_and_not_told(url: str) -> None:
-    assert url_problem(url) == "no URL that Apprise knows"
-    assert send(url) == Unavailable("environment variable URL holds no URL that Apprise knows")
+    assert url_problem(url) == "a URL that Apprise does not know"
+    assert send(url) == Unavailable(
+        "environment variable URL holds a URL that Apprise does not know"
+    )
 
 
 def test_a_url_that_is_not_there_is_told_by_its_place(tmp_path: Path) -> None:

@@ -20,22 +20,20 @@ import msgspec
 import pytest
 
 from otel_ofu.model.clock import VirtualClock
-from otel_ofu.net.secrets import place_of_url, redacted, secrets_of_url
+from otel_ofu.net.secrets import redacted, secrets_of_url, shown_url
 from otel_ofu.notify.alert import ended, opened
-from otel_ofu.notify.alertmanager import bodies_of, decoded, posted
-from otel_ofu.notify.delivery import Delivery
-from otel_ofu.notify.http import NOTIFICATION
+from otel_ofu.notify.alertmanager import bodies_of, decoded, posted, servers_of
+from otel_ofu.notify.integrations import Delivery, queue_limits
 from otel_ofu.notify.message import MessageOptions
 from otel_ofu.notify.notification import Notification
 from otel_ofu.notify.settings import RouteSettings
-from otel_ofu.notify.targets import queue_limits, servers_of, targets_of, transports
 from otel_ofu.notify.webhook import signature
 from otel_ofu.outbox.batch import Priority
 from otel_ofu.outbox.body import Body
 from otel_ofu.outbox.outcome import Delivered, Outcome, Refused, TooLarge, Transport, Unavailable
 from otel_ofu.outbox.queues import Outbox
 from tests.export.servers import Reply, http_server
-from tests.notify.said import NOW_S, everything_logged, said, settings
+from tests.notify.rig import NOW_S, body, everything_logged, finding, integration, settings
 from tests.peers.certs import Certificates, make_certificates
 from tests.waiting import HANGS_S
 
@@ -57,15 +55,13 @@ def hook(url: str, **more: object) -> RouteSettings:
 
 
 def note(name: str = "1") -> Notification:
-    return Notification("msg_1", "ops", "{}|ops:{}", {}, [opened(said(name))], NOW_S)
+    return Notification("ops", "{}|ops:{}", {}, [opened(finding(name))], NOW_S, id="msg_1")
 
 
 def sent(written: RouteSettings, environ: Mapping[str, str] | None = None) -> Outcome:
-    """What comes of one notification to the first target."""
-    target = targets_of(written, VirtualClock(NOW_S), environ or {})[0]
-    ((signal, transport),) = transports(target).items()
-    with closing(transport):
-        return transport.send(Body.of(signal, target.encode(note()), 1), 5.0)
+    """What comes of one notification to the first integration."""
+    with closing(integration(written).connect(VirtualClock(NOW_S), environ or {})) as transport:
+        return transport.send(body(written, note()), 5.0)
 
 
 @pytest.mark.parametrize(
@@ -179,9 +175,9 @@ def test_the_payload_is_alertmanagers_version_4() -> None:
 
 
 def test_alerts_beyond_max_alerts_are_counted() -> None:
-    alerts = [opened(said(str(i))) for i in range(5)]
-    target = targets_of(hook("http://x", max_alerts=2), VirtualClock(NOW_S), {})[0]
-    envelope = json.loads(target.encode(Notification("i", "ops", "k", {}, alerts, NOW_S)))
+    alerts = [opened(finding(str(i))) for i in range(5)]
+    written = hook("http://x", max_alerts=2)
+    envelope = json.loads(body(written, Notification("ops", "k", {}, alerts, NOW_S)).raw())
     assert len(envelope["payload"]["alerts"]) == 2
     assert envelope["payload"]["truncatedAlerts"] == 3
     assert "hw_id" not in envelope["payload"]["commonLabels"]
@@ -238,16 +234,14 @@ def test_a_pagerduty_incident_is_triggered_and_resolved_under_one_key() -> None:
     config = {"routing_key_env": "KEY", "severities": {"error": "critical"}}
     with http_server(Reply(202, b"{}", JSON), Reply(202, b"{}", JSON)) as server:
         receiver = {"name": "ops", "pagerduty_configs": [{**config, "url": server.url}]}
-        (target,) = targets_of(settings(receivers=[receiver]), VirtualClock(NOW_S), {"KEY": SECRET})
-        ((_, transport),) = transports(target).items()
-        alert = opened(said("1", severity="error", attributes={"host.name": "n1"}))
+        written = settings(receivers=[receiver])
+        transport = integration(written).connect(VirtualClock(NOW_S), {"KEY": SECRET})
+        alert = opened(finding("1", severity="error", attributes={"host.name": "n1"}))
         with closing(transport):
             for _ in range(2):
-                told = Notification("i", "ops", "k" * 999, {}, [alert], NOW_S)
-                assert SECRET not in target.encode(told).decode()
-                assert (
-                    transport.send(Body.of(NOTIFICATION, target.encode(told), 1), 5) == Delivered()
-                )
+                kept = body(written, Notification("ops", "k" * 999, {}, [alert], NOW_S))
+                assert SECRET not in kept.raw().decode()
+                assert transport.send(kept, 5) == Delivered()
                 ended(alert, NOW_S)
         trigger, resolve = (json.loads(got.raw) for got in server.got)
     assert (trigger["event_action"], resolve["event_action"]) == ("trigger", "resolve")
@@ -261,12 +255,11 @@ def test_a_pagerduty_incident_is_triggered_and_resolved_under_one_key() -> None:
 
 def am_transport(url: str, clock: VirtualClock, **http: object) -> Transport:
     written = settings(alertmanager={"servers": [url], "http_config": http})
-    ((_, transport),) = transports(servers_of(written, clock, {})[0]).items()
-    return transport
+    return servers_of(written.alertmanager)[0].connect(clock, {})
 
 
 def am_body(count: int = 1) -> Body:
-    alerts = [opened(said(str(i))) for i in range(count)]
+    alerts = [opened(finding(str(i))) for i in range(count)]
     wire = [msgspec.json.encode(posted(a, {"cluster": "a"}, MessageOptions())) for a in alerts]
     (body,) = bodies_of(wire)
     return body
@@ -286,7 +279,7 @@ def test_a_batch_that_waited_lives_four_resendings_from_when_it_is_sent() -> Non
 
 
 def test_an_end_is_sent_as_it_was_however_late() -> None:
-    alert = opened(said("1"))
+    alert = opened(finding("1"))
     ended(alert, NOW_S)
     (body,) = bodies_of([msgspec.json.encode(posted(alert, {}, MessageOptions()))])
     with http_server() as server:
@@ -307,7 +300,7 @@ def test_an_end_is_sent_as_it_was_however_late() -> None:
 )
 def test_what_is_secret_in_a_url_is_hidden_wherever_it_turns_up(url: str) -> None:
     assert redacted(f"host said {SECRET} to {url}", secrets_of_url(url)).count(SECRET) == 0
-    assert place_of_url("https://u:p@host/x?k=v") == "https://host/x"
+    assert shown_url("https://u:p@host/x?k=v") == "https://host/x"
 
 
 def test_a_batch_that_is_too_large_is_halved() -> None:
@@ -319,9 +312,8 @@ def test_a_batch_that_is_too_large_is_halved() -> None:
 
 def test_a_webhook_that_takes_only_so_much_gets_it_in_parts_and_nothing_is_lost() -> None:
     with http_server(Reply(413), Reply(413)) as server, live(hook(server.url)) as r:
-        alerts = [opened(said(str(i))) for i in range(5)]
-        told = Notification("msg_1", "ops", "k", {}, alerts, NOW_S)
-        r.outbox.queues[WEBHOOK].put(Body.of(NOTIFICATION, r.encode(told), 5), Priority.EVENTS)
+        alerts = [opened(finding(str(i))) for i in range(5)]
+        r.put(Notification("ops", "k", {}, alerts, NOW_S, id="msg_1"))
         (sender,) = r.delivery.senders
         while sender.step() is not None:
             pass
@@ -337,26 +329,22 @@ class Live:
     outbox: Outbox
     clock: VirtualClock
     delivery: Delivery
-    said: list[tuple[str, str, int]]
+    observed: list[tuple[str, str, int]]
+    written: RouteSettings
 
-    def put(self, name: str = "1") -> None:
-        target = self.encode
-        self.outbox.queues[WEBHOOK].put(
-            Body.of(NOTIFICATION, target(note(name)), 1), Priority.EVENTS
-        )
-
-    encode: Callable[[Notification], bytes]
+    def put(self, notification: Notification | None = None, queue: str = WEBHOOK) -> None:
+        kept = body(self.written, notification or note())
+        self.outbox.queues[queue].put(kept, Priority.EVENTS)
 
 
 @contextmanager
 def live(written: RouteSettings, path: Path | None = None) -> Iterator[Live]:
     """Senders are stepped by the test, in virtual time."""
-    clock, told = VirtualClock(NOW_S), list[tuple[str, str, int]]()
-    observe = lambda *words: told.append(words)  # noqa: E731 - collects
+    clock, observed = VirtualClock(NOW_S), list[tuple[str, str, int]]()
+    observe = lambda *outcome: observed.append(outcome)  # noqa: E731 - collects
     with closing(Outbox(path, queue_limits(written), clock, observe)) as outbox:
         delivery = Delivery(written, outbox, clock, {}, observe)
-        encode = targets_of(written, clock, {})[0].encode
-        yield Live(outbox, clock, delivery, told, encode)
+        yield Live(outbox, clock, delivery, observed, written)
         for sender in delivery.senders:
             for transport in sender._transports.values():
                 transport.close()
@@ -385,7 +373,7 @@ def test_what_nobody_takes_is_given_up_after_max_age_with_a_count_and_a_line(
         sender.step()
         r.clock.advance(6 * 3600 + 1)
         assert sender.step() is None
-        assert (WEBHOOK, "dropped", 1) in r.said
+        assert (WEBHOOK, "dropped", 1) in r.observed
     assert (
         f"export {WEBHOOK}: 1 events or notifications given up so far (expired)" in caplog.messages
     )
@@ -420,8 +408,8 @@ def test_a_dead_receiver_delays_no_other() -> None:
         hooks = [{"url": server.url} for server in (dead, alive)]
         written = settings(receivers=[{"name": "ops", "webhook_configs": hooks}], receiver="ops")
         with live(written) as r:
-            for queue in r.outbox.queues.values():
-                queue.put(Body.of(NOTIFICATION, r.encode(note()), 1), Priority.EVENTS)
+            for queue in r.outbox.queues:
+                r.put(queue=queue)
             arrived = threading.Event()
             alive.answer = told(alive.answer, arrived)  # type: ignore[method-assign]
             r.delivery.start()

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import yaml
 
-from otel_ofu.notify import RouteSettings, Surroundings, check, hook
+from otel_ofu.notify import RouteSettings, Surroundings, hook, mistakes
 from otel_ofu.notify.message import parse_message_template
-from tests.notify.said import NOW_S
+from tests.notify.rig import NOW_S
 
 PAGE = (Path(__file__).parents[2] / "docs" / "routing.md").read_text("utf-8")
 YAML = re.findall(r"```yaml\n(.+?)```", PAGE, re.DOTALL)
@@ -29,7 +29,7 @@ def test_every_key_is_there_at_its_default() -> None:
 
 
 def test_the_examples_have_no_mistake_but_for_files_that_are_not_here() -> None:
-    found = [why for block in BLOCKS for _, why in check(read(block), Surroundings(NOW_S))]
+    found = [why for block in BLOCKS for _, why in mistakes(read(block), Surroundings(NOW_S))]
     assert [why for why in found if "No such file" not in why] == []
 
 

@@ -11,11 +11,12 @@ import pytest
 from otel_ofu.model import RankedCause
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.model.event import Event
-from otel_ofu.notify import explain, parse_labels, sample
+from otel_ofu.notify import explain, parse_labels, send_test
+from otel_ofu.notify.blocks import hook, parse_duration
 from otel_ofu.notify.event import diagnosis_event
-from otel_ofu.notify.settings import RouteSettings, hook, parse_duration
+from otel_ofu.notify.settings import RouteSettings
 from tests.export.servers import Reply, http_server
-from tests.notify.said import NOW_S, said, settings
+from tests.notify.rig import NOW_S, finding, settings
 
 BLOCK = {
     "alertmanager": {"servers": ["http://u:pw@am:9093/x?k=v"]},
@@ -39,7 +40,7 @@ def test_explain_shows_the_way_and_what_mutes_it() -> None:
         'route      {}/{team="nlp"}',
         "  receiver nlp (stdout-0)",
         '  group    {ofu_job_id="7"}',
-        "  told     after 30 s, news every 5 min, again every 4 h",
+        "  notified after 30 s, news every 5 min, again every 4 h",
         "  muted    now, by fridays",
     ]
 
@@ -58,8 +59,8 @@ def test_a_sample_goes_to_each_place_of_a_receiver_and_says_what_came_of_it() ->
     with http_server() as good, http_server(Reply(403, b"no", {})) as bad:
         hooks = [{"url": good.url, "send_resolved": True}, {"url": bad.url, "send_resolved": False}]
         written = settings(receivers=[{"name": "ops", "webhook_configs": hooks}], receiver="ops")
-        results = sample(written, "ops", VirtualClock(NOW_S), {})
-        assert [(r.place, r.problem) for r in results] == [
+        results = send_test(written, "ops", VirtualClock(NOW_S), {})
+        assert [(r.endpoint, r.problem) for r in results] == [
             (good.url, ""),
             (bad.url, "HTTP 403 Forbidden: no"),
         ]
@@ -71,20 +72,20 @@ def test_a_sample_goes_to_each_place_of_a_receiver_and_says_what_came_of_it() ->
 def test_a_sample_goes_to_alertmanagers_and_says_of_itself_that_it_is_a_test() -> None:
     with http_server() as server:
         written = settings(alertmanager={"servers": [server.url]})
-        (result,) = sample(written, "alertmanager", VirtualClock(NOW_S), {})
+        (result,) = send_test(written, "alertmanager", VirtualClock(NOW_S), {})
         (alert,) = json.loads(server.got[0].raw)
     assert result.problem == ""
     assert "Nothing is wrong" in alert["annotations"]["summary"]
 
 
 def test_a_sample_for_nobody_names_those_there_are() -> None:
-    with pytest.raises(ValueError, match="no receiver 'x'; known: ops, nlp, alertmanager"):
-        sample(settings(**BLOCK), "x", VirtualClock(NOW_S), {})
+    with pytest.raises(ValueError, match="unknown receiver 'x'; known: ops, nlp, alertmanager"):
+        send_test(settings(**BLOCK), "x", VirtualClock(NOW_S), {})
 
 
 def test_a_missing_secret_is_a_problem_of_the_sample() -> None:
     receiver = {"name": "pd", "pagerduty_configs": [{"routing_key_env": "KEY"}]}
-    (result,) = sample(settings(receivers=[receiver]), "pd", VirtualClock(NOW_S), {})
+    (result,) = send_test(settings(receivers=[receiver]), "pd", VirtualClock(NOW_S), {})
     assert result.problem == "environment variable KEY is empty"
 
 
@@ -100,7 +101,7 @@ def test_an_event_is_flat_and_has_everything_essential() -> None:
         ),
         RankedCause("memory", "Memory", 0.3),
     ]
-    diagnosis = said(
+    diagnosis = finding(
         "7", each="job", causes=causes, facts={"ofu": 0.1}, value=0.1, labels={"team": "nlp"}
     )
     event = diagnosis_event(diagnosis, Event)
@@ -131,7 +132,7 @@ def test_an_event_is_flat_and_has_everything_essential() -> None:
 
 
 def test_an_end_is_an_event_of_info() -> None:
-    event = diagnosis_event(said("7", "resolved", severity="critical", reason="no_data"), Event)
+    event = diagnosis_event(finding("7", "resolved", severity="critical", reason="no_data"), Event)
     assert (event.name, event.severity_number) == ("ofu.finding.resolved", 9)
     assert asdict(event)["attributes"]["ofu.finding.reason"] == "no_data"
 

@@ -11,7 +11,7 @@ from hypothesis import settings as profile
 from hypothesis import strategies as st
 
 from otel_ofu.model import Diagnosis, RankedCause
-from otel_ofu.notify import words
+from otel_ofu.notify import format as shown
 from otel_ofu.notify.alert import ended, opened
 from otel_ofu.notify.message import (
     Message,
@@ -19,9 +19,9 @@ from otel_ofu.notify.message import (
     message_of,
     parse_message_template,
 )
-from otel_ofu.notify.muting import parse_zone
 from otel_ofu.notify.notification import Notification
-from tests.notify.said import NOW_S, said
+from otel_ofu.notify.time_intervals import parse_zone
+from tests.notify.rig import NOW_S, finding
 
 LOADER = RankedCause(
     "data_loader",
@@ -51,12 +51,12 @@ def slow(**more: object) -> Diagnosis:
     }
     known: dict[str, Any] = {"causes": [LOADER, MEMORY], "facts": facts, "since_s": NOW_S - 4320}
     known |= more
-    return said("GPU-1", severity="critical", attributes=JOB, **known)
+    return finding("GPU-1", severity="critical", attributes=JOB, **known)
 
 
 def message(*diagnoses: Diagnosis, form: str = "text", **options: object) -> Message:
     alerts = [opened(d) for d in diagnoses]
-    told = Notification("i", "ops", "k", {"ofu_job_id": "4242"}, alerts, NOW_S)
+    told = Notification("ops", "k", {"ofu_job_id": "4242"}, alerts, NOW_S)
     chosen = MessageOptions(**options)  # type: ignore[arg-type]  # keys of the type
     return message_of(told, chosen, form)  # type: ignore[arg-type]  # the three forms
 
@@ -99,9 +99,12 @@ def test_no_cause_is_said() -> None:
 @pytest.mark.parametrize(
     ("diagnosis", "end"),
     [
-        (said("7", each="job", value=0.08, threshold=0.15), ": value 0.08, threshold 0.15. LowOfu"),
-        (said("7", each="job", facts={"ofu_before": 0.5}), ": OFU 50 % before. LowOfu"),
-        (said("7", each="job"), ": LowOfu"),
+        (
+            finding("7", each="job", value=0.08, threshold=0.15),
+            ": value 0.08, threshold 0.15. LowOfu",
+        ),
+        (finding("7", each="job", facts={"ofu_before": 0.5}), ": OFU 50 % before. LowOfu"),
+        (finding("7", each="job"), ": LowOfu"),
     ],
 )
 def test_what_is_not_known_is_left_out(diagnosis: Diagnosis, end: str) -> None:
@@ -111,7 +114,7 @@ def test_what_is_not_known_is_left_out(diagnosis: Diagnosis, end: str) -> None:
 def test_an_end_says_after_how_long_and_why() -> None:
     alert = opened(slow(reason="no_data"))
     ended(alert, NOW_S)
-    got = message_of(Notification("i", "o", "k", {}, [alert], NOW_S), MessageOptions(), "text")
+    got = message_of(Notification("o", "k", {}, [alert], NOW_S), MessageOptions(), "text")
     assert got.title.startswith(
         "RESOLVED job 4242 (llama), GPU-1 on n7 after 1 h 12 min, since 06:48"
     )
@@ -217,11 +220,11 @@ def test_a_template_with_a_mistake_is_refused(text: str, words_: str) -> None:
      (86_400, "1 d"), (273_600, "3 d 4 h")],
 )  # fmt: skip
 def test_durations(seconds: float, text: str) -> None:
-    assert words.lasting(seconds) == text
+    assert shown.duration(seconds) == text
 
 
 @pytest.mark.parametrize(
     ("ratio", "text"), [(0.0, "0 %"), (0.0123, "1.2 %"), (0.0996, "10 %"), (1.25, "125 %")]
 )
 def test_ratios(ratio: float, text: str) -> None:
-    assert words.percent(ratio) == text
+    assert shown.percent(ratio) == text

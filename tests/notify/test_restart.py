@@ -13,7 +13,7 @@ import pytest
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.notify.matchers import parse_matcher
 from otel_ofu.notify.router import FILE
-from tests.notify.said import NOW_S, rig, said
+from tests.notify.rig import NOW_S, finding, rig
 
 AM = "route/alertmanager/127.0.0.1:9093"
 SERVERS = {"alertmanager": {"servers": ["http://127.0.0.1:9093"]}}
@@ -22,13 +22,13 @@ SERVERS = {"alertmanager": {"servers": ["http://127.0.0.1:9093"]}}
 def test_a_group_that_was_told_is_not_told_again_and_its_end_is(tmp_path: Path) -> None:
     clock = VirtualClock(NOW_S)
     with rig(state_dir=tmp_path, clock=clock) as r:
-        r.handle(said("1"))
+        r.handle(finding("1"))
         r.run(31)
-        assert len(r.told()) == 1
+        assert len(r.notified()) == 1
     with rig(state_dir=tmp_path, clock=clock) as r:
         r.run(900)
-        assert r.told() == []
-        r.handle(said("1", "resolved"))
+        assert r.notified() == []
+        r.handle(finding("1", "resolved"))
         r.run(301)
         assert r.names() == [("resolved", ["r:1"])]
 
@@ -36,7 +36,7 @@ def test_a_group_that_was_told_is_not_told_again_and_its_end_is(tmp_path: Path) 
 def test_a_group_that_was_not_told_yet_is_told_once(tmp_path: Path) -> None:
     clock = VirtualClock(NOW_S)
     with rig(state_dir=tmp_path, clock=clock) as r:
-        r.handle(said("1"))
+        r.handle(finding("1"))
         r.run(20)
     with rig(state_dir=tmp_path, clock=clock) as r:
         r.run(11)
@@ -46,10 +46,10 @@ def test_a_group_that_was_not_told_yet_is_told_once(tmp_path: Path) -> None:
 def test_an_end_that_was_not_told_yet_is_told(tmp_path: Path) -> None:
     clock = VirtualClock(NOW_S)
     with rig(state_dir=tmp_path, clock=clock) as r:
-        r.handle(said("1"))
+        r.handle(finding("1"))
         r.run(31)
-        r.handle(said("1", "resolved"))
-        r.told()
+        r.handle(finding("1", "resolved"))
+        r.notified()
     clock.advance(3600)
     with rig(state_dir=tmp_path, clock=clock) as r:
         r.run(2)
@@ -62,11 +62,11 @@ def test_an_end_that_was_not_told_yet_is_told(tmp_path: Path) -> None:
 def test_alertmanagers_get_the_same_labels_and_start_at_once(tmp_path: Path) -> None:
     clock = VirtualClock(NOW_S)
     with rig(SERVERS, tmp_path, clock) as r:
-        r.handle(said("1", attributes={"ofu.job.id": "7"}))
-        (before,) = r.told(AM)
+        r.handle(finding("1", attributes={"ofu.job.id": "7"}))
+        (before,) = r.notified(AM)
     with rig(SERVERS, tmp_path, clock) as r:
         r.run(1)
-        (after,) = r.told(AM)
+        (after,) = r.notified(AM)
     keys = ("labels", "startsAt")
     assert [before[0][k] for k in keys] == [after[0][k] for k in keys]
 
@@ -74,23 +74,23 @@ def test_alertmanagers_get_the_same_labels_and_start_at_once(tmp_path: Path) -> 
 def test_a_summary_stays_a_summary(tmp_path: Path) -> None:
     clock = VirtualClock(NOW_S)
     with rig({"max_groups": 1}, tmp_path, clock) as r:
-        r.handle(*(said(str(i), each="job") for i in range(5)))
+        r.handle(*(finding(str(i), each="job") for i in range(5)))
         r.run(31)
-        assert [len(n["alerts"]) for n in r.told()] == [1, 4]
+        assert [len(n["alerts"]) for n in r.notified()] == [1, 4]
     with rig({"max_groups": 1}, tmp_path, clock) as r:
         r.run(600)
-        assert r.told() == []
-        r.handle(said("3", "resolved", each="job"))
+        assert r.notified() == []
+        r.handle(finding("3", "resolved", each="job"))
         r.run(301)
-        assert [len(n["alerts"]) for n in r.told()] == [4]
+        assert [len(n["alerts"]) for n in r.notified()] == [4]
 
 
 def test_routes_that_changed_meanwhile_are_followed(tmp_path: Path) -> None:
     clock = VirtualClock(NOW_S)
     with rig(state_dir=tmp_path, clock=clock) as r:
-        r.handle(said("1"))
+        r.handle(finding("1"))
         r.run(31)
-        r.told()
+        r.notified()
     block = {"receivers": [{"name": "new", "stdout_configs": [{}]}], "receiver": "new"}
     with rig(block, tmp_path, clock) as r:
         r.run(31)
@@ -121,19 +121,19 @@ def test_a_group_of_an_earlier_revision_is_carried_on(
     clock, block = VirtualClock(NOW_S), {"routes": [{"matchers": matchers}]}
     with rig(block, tmp_path, clock) as r:
         r.run(900)
-        assert r.told() == []
-        r.handle(said("2", **TEAM))
+        assert r.notified() == []
+        r.handle(finding("2", **TEAM))
         r.run(301)
-        (news,) = r.told()
+        (news,) = r.notified()
         assert (news["groupKey"], len(news["alerts"])) == (key, 2)
     with rig(block, tmp_path, clock) as r:
-        r.handle(said("1", "resolved", **TEAM), said("2", "resolved", **TEAM))
+        r.handle(finding("1", "resolved", **TEAM), finding("2", "resolved", **TEAM))
         r.run(301)
-        (end,) = r.told()
+        (end,) = r.notified()
         assert (end["groupKey"], end["status"]) == (key, "resolved")
-        r.handle(said("1", **TEAM))
+        r.handle(finding("1", **TEAM))
         r.run(31)
-        (anew,) = r.told()
+        (anew,) = r.notified()
         assert anew["groupKey"] == f'{{}}/{{{_shown(matchers)}}}|ops:{{ofu_job_id="7"}}'
 
 
@@ -184,11 +184,11 @@ def test_a_broken_file_is_set_aside_and_said(
     damage: object, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with rig(state_dir=tmp_path) as r:
-        r.handle(said("1"))
+        r.handle(finding("1"))
     assert callable(damage)
     damage(tmp_path / FILE)
     with rig(state_dir=tmp_path) as r:
-        r.handle(said("2"))
+        r.handle(finding("2"))
         r.run(31)
         assert r.names() == [("firing", ["f:2"])]
     assert "routing begins anew" in caplog.text
@@ -200,10 +200,10 @@ def test_a_folder_in_place_of_the_file_is_said_and_routing_works(
 ) -> None:
     (tmp_path / FILE).mkdir()
     with rig(state_dir=tmp_path) as r:
-        r.handle(said("1"))
+        r.handle(finding("1"))
         r.run(31)
         assert r.names() == [("firing", ["f:1"])]
-    assert "a folder is in its place; what was told is kept in memory alone" in caplog.text
+    assert "a folder is in its place; groups are kept in memory only" in caplog.text
 
 
 def test_a_disk_that_takes_nothing_is_said_once_and_written_later(
@@ -212,27 +212,27 @@ def test_a_disk_that_takes_nothing_is_said_once_and_written_later(
     clock = VirtualClock(NOW_S)
     with rig(state_dir=tmp_path, clock=clock) as r:
         r.router._memory._db.execute("PRAGMA query_only = 1")
-        r.handle(said("1"))
+        r.handle(finding("1"))
         r.run(31)
         r.router._memory._db.execute("PRAGMA query_only = 0")
         r.run(301)
-        assert len(r.told()) == 1
+        assert len(r.notified()) == 1
     assert [m.partition(": ")[2] for m in caplog.messages] == [
-        "attempt to write a readonly database; what was told is kept in memory meanwhile",
+        "attempt to write a readonly database; groups are kept in memory until it can be written",
         "writing works again",
     ]
     with rig(state_dir=tmp_path, clock=clock) as r:
         r.run(600)
-        assert r.told() == []
+        assert r.notified() == []
 
 
 def test_values_that_are_no_numbers_do_not_spoil_the_file(tmp_path: Path) -> None:
-    odd = said("1", value=float("nan"), facts={"ofu": float("inf"), "ofu_before": 0.4})
+    odd = finding("1", value=float("nan"), facts={"ofu": float("inf"), "ofu_before": 0.4})
     with rig(state_dir=tmp_path) as r:
         r.handle(odd)
     with rig(state_dir=tmp_path) as r:
         r.run(31)
-        ((alert,),) = [n["alerts"] for n in r.told()]
+        ((alert,),) = [n["alerts"] for n in r.notified()]
         assert alert["annotations"]["fact_ofu_before"] == "0.4"
         assert "fact_ofu" not in alert["annotations"]
 
@@ -246,12 +246,12 @@ def _execute(path: Path, statement: str) -> None:
 def test_a_clock_that_was_set_back_meanwhile_keeps_nobody_waiting(tmp_path: Path) -> None:
     clock = VirtualClock(NOW_S)
     with rig(state_dir=tmp_path, clock=clock) as r:
-        r.handle(said("1"))
+        r.handle(finding("1"))
         r.run(31)
-        r.told()
+        r.notified()
     clock.set(NOW_S - 86_400)
     with rig(state_dir=tmp_path, clock=clock) as r:
-        r.handle(said("1", "resolved"))
+        r.handle(finding("1", "resolved"))
         r.run(301)
         assert r.names() == [("resolved", ["r:1"])]
 
@@ -259,9 +259,9 @@ def test_a_clock_that_was_set_back_meanwhile_keeps_nobody_waiting(tmp_path: Path
 def test_what_is_over_leaves_nothing_in_the_file(tmp_path: Path) -> None:
     clock = VirtualClock(NOW_S)
     with rig(state_dir=tmp_path, clock=clock) as r:
-        r.handle(said("1"), said("2", each="job"))
+        r.handle(finding("1"), finding("2", each="job"))
         r.run(31)
-        r.handle(said("1", "resolved"))
+        r.handle(finding("1", "resolved"))
         r.run(1300, 10.0)
     assert _rows(tmp_path) == (1, 1)
     block = {"receivers": [{"name": "new", "stdout_configs": [{}]}], "receiver": "new"}
@@ -269,7 +269,7 @@ def test_what_is_over_leaves_nothing_in_the_file(tmp_path: Path) -> None:
         r.run(1)
     assert _rows(tmp_path) == (1, 0)  # the group of the old receiver is gone
     with rig(block, tmp_path, clock) as r:
-        r.handle(said("2", "resolved", each="job"))
+        r.handle(finding("2", "resolved", each="job"))
         r.run(1300, 10.0)
     assert _rows(tmp_path) == (0, 0)
 

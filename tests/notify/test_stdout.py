@@ -9,22 +9,21 @@ import os
 import pytest
 
 from otel_ofu.notify.alert import opened
-from otel_ofu.notify.http import NOTIFICATION
-from otel_ofu.notify.message import MessageOptions
 from otel_ofu.notify.notification import Notification
-from otel_ofu.notify.stdout import StdoutDelivery, encoder
+from otel_ofu.notify.stdout import StdoutTransport
 from otel_ofu.outbox.body import Body
 from otel_ofu.outbox.outcome import Delivered, Unavailable
-from tests.notify.said import NOW_S, said
+from tests.notify import rig
+from tests.notify.rig import NOW_S, settings
 
 
 def body() -> Body:
-    told = Notification("i", "ops", "k", {}, [opened(said("1"))], NOW_S)
-    return Body.of(NOTIFICATION, encoder(MessageOptions())(told), 1)
+    written = settings(receivers=[{"name": "ops", "stdout_configs": [{}]}])
+    return rig.body(written, Notification("ops", "k", {}, [opened(rig.finding("1"))], NOW_S))
 
 
 def test_one_line_per_notification(capsys: pytest.CaptureFixture[str]) -> None:
-    delivery = StdoutDelivery()
+    delivery = StdoutTransport()
     assert [delivery.send(body(), 1.0) for _ in range(2)] == [Delivered()] * 2
     lines = capsys.readouterr().out.splitlines()
     assert [json.loads(line)["alerts"][0]["labels"]["hw_id"] for line in lines] == ["1", "1"]
@@ -35,6 +34,6 @@ def test_a_pipe_that_nobody_reads_and_a_closed_stream_are_tried_again() -> None:
     os.close(reader)
     raw = os.fdopen(writer, "wb", buffering=0)
     with io.TextIOWrapper(raw, write_through=True) as stream:
-        outcome = StdoutDelivery(stream).send(body(), 1.0)
+        outcome = StdoutTransport(stream).send(body(), 1.0)
     assert outcome == Unavailable("[Errno 32] Broken pipe")
-    assert isinstance(StdoutDelivery(stream).send(body(), 1.0), Unavailable)
+    assert isinstance(StdoutTransport(stream).send(body(), 1.0), Unavailable)

@@ -15,11 +15,11 @@ import pytest
 
 from otel_ofu.model import Diagnosis, RankedCause
 from otel_ofu.model.clock import SystemClock
-from otel_ofu.notify import Delivery, Router, queue_limits, sample
+from otel_ofu.notify import Delivery, Router, queue_limits, send_test
 from otel_ofu.notify.settings import RouteSettings
 from otel_ofu.outbox.queues import Outbox
 from tests.export.servers import HttpServer, http_server
-from tests.notify.said import said, settings
+from tests.notify.rig import finding, settings
 from tests.peers.peer import run_tool
 from tests.peers.processes import Alertmanager
 from tests.waiting import HANGS_S, wait_until
@@ -57,7 +57,7 @@ def agent(written: RouteSettings, state_dir: Path | None = None) -> Iterator[Age
     clock = SystemClock()
     path = state_dir / "outbox.sqlite" if state_dir else None
     with closing(Outbox(path, queue_limits(written), clock)) as outbox:
-        router = Router(written, outbox, clock, {}, state_dir)
+        router = Router(written, outbox, clock, state_dir)
         delivery = Delivery(written, outbox, clock, {})
         delivery.start()
         try:
@@ -74,7 +74,7 @@ def to(*servers: Alertmanager, resend: str = "1m", **more: object) -> RouteSetti
 
 def now(name: str = "1", kind: Any = "opened", **more: Any) -> Diagnosis:  # noqa: ANN401 - passed on
     at_s = time.time()
-    return said(name, kind, **{"at_s": at_s, "since_s": at_s - 60, **more})
+    return finding(name, kind, **{"at_s": at_s, "since_s": at_s - 60, **more})
 
 
 def notifying(server: HttpServer, **route: object) -> Mapping[str, object]:
@@ -252,6 +252,6 @@ def test_labels_of_every_kind_are_taken(alertmanager: Make) -> None:
 
 def test_a_sample_arrives(alertmanager: Make) -> None:
     server = alertmanager()
-    (result,) = sample(to(server), "alertmanager", SystemClock(), {})
+    (result,) = send_test(to(server), "alertmanager", SystemClock(), {})
     assert result.problem == ""
     assert [alert["labels"]["alertname"] for alert in server.alerts()] == ["OtelOfuTest"]

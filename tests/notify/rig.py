@@ -14,9 +14,12 @@ import msgspec
 
 from otel_ofu.model import Attribute, Diagnosis, Entity, EntityKind, FindingChange, Severity
 from otel_ofu.model.clock import VirtualClock
+from otel_ofu.notify.blocks import hook
+from otel_ofu.notify.integrations import Integration, integrations_of, queue_limits
+from otel_ofu.notify.notification import Notification
 from otel_ofu.notify.router import Router
-from otel_ofu.notify.settings import RouteSettings, hook
-from otel_ofu.notify.targets import queue_limits
+from otel_ofu.notify.settings import RouteSettings
+from otel_ofu.outbox.body import Body
 from otel_ofu.outbox.queues import Outbox
 
 NOW_S = 1_800_000_000.0  # a Friday, 08:00 UTC
@@ -28,7 +31,7 @@ def settings(**block: object) -> RouteSettings:
     return msgspec.convert(block, RouteSettings, dec_hook=hook)
 
 
-def said(
+def finding(
     name: str = "1",
     kind: FindingChange = "opened",
     *,
@@ -53,9 +56,19 @@ def said(
     )
 
 
+def integration(written: RouteSettings) -> Integration:
+    """The first of all receivers."""
+    return integrations_of(written)[0]
+
+
+def body(written: RouteSettings, notification: Notification) -> Body:
+    """What waits in the outbox for the first integration."""
+    return integration(written).body(notification, written.message_options())
+
+
 @dataclass
 class Rig:
-    """`told` gives what was put into the queues since it was asked last."""
+    """`notified` gives what was put into the queues since it was asked last."""
 
     router: Router
     outbox: Outbox
@@ -70,18 +83,18 @@ class Rig:
             self.clock.advance(step_s)
             self.router.tick(self.clock.now_s())
 
-    def told(self, queue: str = "route/ops/stdout-0") -> list[Any]:
+    def notified(self, queue: str = "route/ops/stdout-0") -> list[Any]:
         found = []
-        while (parcel := self.outbox.queues[queue].take()) is not None:
-            found.append(json.loads(parcel.body.raw()))
-            self.outbox.queues[queue].done(parcel)
+        while (kept := self.outbox.queues[queue].take()) is not None:
+            found.append(json.loads(kept.body.raw()))
+            self.outbox.queues[queue].done(kept)
         return found
 
     def names(self, queue: str = "route/ops/stdout-0") -> list[tuple[str, Sequence[str]]]:
         """Status and entities of each notification."""
         return [
             (n["status"], [f"{a['status'][0]}:{_name(a['labels'])}" for a in n["alerts"]])
-            for n in self.told(queue)
+            for n in self.notified(queue)
         ]
 
 
@@ -120,7 +133,7 @@ def rig(
     written = settings(**{**ops, **(block or {})})
     clock = clock or VirtualClock(NOW_S)
     outbox = Outbox(None, queue_limits(written), clock)
-    router = Router(written, outbox, clock, {}, state_dir)
+    router = Router(written, outbox, clock, state_dir)
     try:
         yield Rig(router, outbox, clock)
     finally:

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
+from functools import partial
 from zoneinfo import ZoneInfo
 
-from otel_ofu.notify.settings import TimeIntervalConfig, TimeRange, TimeSpanConfig
+import msgspec
+
+from otel_ofu.notify.blocks import Mistake, Settings, Surroundings
+from otel_ofu.notify.checks import tried
 
 Range = tuple[int, int]
 _Parse = Callable[[str], int]
@@ -22,6 +26,28 @@ _CLOCK = re.compile(r"([01]\d|2[0-4]):([0-5]\d)")
 _DAY_MINUTES = 24 * 60
 _WEEKDAYS = [day.lower() for day in calendar.day_name]
 _MONTHS = [month.lower() for month in calendar.month_name]
+
+
+class TimeRange(Settings, frozen=True, kw_only=True):
+    start_time: str
+    end_time: str
+
+
+class TimeSpanConfig(Settings, frozen=True, kw_only=True):
+    times: list[TimeRange] = msgspec.field(default_factory=list)
+    weekdays: list[str] = msgspec.field(default_factory=list)
+    days_of_month: list[str] = msgspec.field(default_factory=list)
+    months: list[str] = msgspec.field(default_factory=list)
+    years: list[str] = msgspec.field(default_factory=list)
+    location: str = "UTC"
+
+
+class TimeIntervalConfig(Settings, frozen=True, kw_only=True):
+    name: str
+    time_intervals: list[TimeSpanConfig]
+
+    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:  # noqa: ARG002 - own keys alone
+        yield from tried(partial(parse_interval, self), ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +88,7 @@ class TimeInterval:
 
 
 def parse_interval(config: TimeIntervalConfig) -> TimeInterval:
-    """ValueError for a part that is none."""
+    """ValueError for a part that cannot be read."""
     return TimeInterval(config.name, [_span(span) for span in config.time_intervals])
 
 
@@ -72,7 +98,7 @@ def parse_zone(name: str) -> tzinfo:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
         allowed = "allowed: a name such as Europe/Berlin from the system's tzdata, or UTC"
-        raise ValueError(f"{name!r} is no known time zone; {allowed}") from error
+        raise ValueError(f"{name!r} is not a known time zone; {allowed}") from error
 
 
 def _span(config: TimeSpanConfig) -> TimeSpan:
@@ -103,7 +129,7 @@ def _minute(text: str) -> int:
     found = _CLOCK.fullmatch(text)
     minute = int(found[1]) * 60 + int(found[2]) if found else _DAY_MINUTES + 1
     if minute > _DAY_MINUTES:
-        raise ValueError(f"{text!r} is no time; allowed: 00:00 to 24:00")
+        raise ValueError(f"{text!r} is not a time; allowed: 00:00 to 24:00")
     return minute
 
 
@@ -112,7 +138,7 @@ def _range(text: str, parse: _Parse, allowed: str) -> Range:
     try:
         start, end = parse(first.strip()), parse((last or first).strip())
     except (ValueError, IndexError):
-        raise ValueError(f"{text!r} is no such range; allowed: {allowed}") from None
+        raise ValueError(f"{text!r} is not such a range; allowed: {allowed}") from None
     if start > end and (start < 0) == (end < 0):
         raise ValueError(f"{text!r}: the end comes before the start")
     return start, end

@@ -7,8 +7,12 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from otel_ofu.notify.muting import parse_interval
-from otel_ofu.notify.settings import TimeIntervalConfig, TimeRange, TimeSpanConfig
+from otel_ofu.notify.time_intervals import (
+    TimeIntervalConfig,
+    TimeRange,
+    TimeSpanConfig,
+    parse_interval,
+)
 
 BERLIN = "Europe/Berlin"
 

@@ -1,0 +1,118 @@
+"""A test notification to one receiver, sent at once and past the outbox, to see whether it arrives.
+
+Enters: settings and the name of a receiver. Leaves: for each of its endpoints, what came of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import msgspec
+
+from otel_ofu.model import Diagnosis, Entity, RankedCause
+from otel_ofu.model.clock import Clock
+from otel_ofu.notify import alertmanager
+from otel_ofu.notify.alert import Alert, ended, opened
+from otel_ofu.notify.integrations import Integration, integrations_of
+from otel_ofu.notify.message import MessageOptions
+from otel_ofu.notify.notification import Notification
+from otel_ofu.notify.settings import RouteSettings
+from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.outcome import Delivered, Transport
+
+ALERTMANAGER = "alertmanager"
+# Starting value: Apprise and mail servers take up to half a minute.
+_LIMIT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class SendResult:
+    """`problem` is empty if the endpoint took the notification."""
+
+    endpoint: str
+    problem: str = ""
+
+
+def send_test(
+    settings: RouteSettings, name: str, clock: Clock, environ: Mapping[str, str]
+) -> list[SendResult]:
+    """Sends to the receiver of this name, or to every server for `alertmanager`.
+
+    ValueError for an unknown name, and for settings with a mistake; what a network may do is in the
+    result. Where it can be, the alert is resolved right after, so that it wakes nobody for long.
+    """
+    now_s, options = clock.now_s(), settings.message_options()
+    alert = opened(test_diagnosis(now_s))
+    if name == ALERTMANAGER and settings.alertmanager.servers:
+        wire = alertmanager.posted(alert, settings.alertmanager.labels, options)
+        bodies = list(alertmanager.bodies_of([msgspec.json.encode(wire)]))
+        servers = alertmanager.servers_of(settings.alertmanager)
+        return [_result(s.queue, partial(s.connect, clock, environ), bodies) for s in servers]
+    found = [each for each in integrations_of(settings) if each.receiver == name]
+    if not found:
+        known = [r.name for r in settings.receivers]
+        known += [ALERTMANAGER] if settings.alertmanager.servers else []
+        raise ValueError(f"unknown receiver {name!r}; known: {', '.join(known) or 'none'}")
+    return [
+        _result(i.queue, partial(i.connect, clock, environ), list(_bodies(i, alert, options)))
+        for i in found
+    ]
+
+
+def test_diagnosis(now_s: float) -> Diagnosis:
+    """Says of itself that it is a test; everything that a message may have is in it."""
+    cause = RankedCause(
+        "test",
+        "This is only a test",
+        1.0,
+        evidence=("somebody ran `otel-ofu notify --test`",),
+        next_steps=(
+            "Nothing is to be done: run `otel-ofu route --explain` to see who is notified.",
+        ),
+    )
+    entity = Entity("job", "test", {"ofu.job.id": "test", "host.name": "test"})
+    return Diagnosis(
+        kind="opened",
+        rule="OtelOfuTest",
+        entity=entity,
+        fingerprint="otel-ofu-test",
+        severity="info",
+        at_s=now_s,
+        since_s=now_s - 600.0,
+        summary="A test of otel-ofu's notifications. Nothing is wrong.",
+        value=0.11,
+        threshold=0.15,
+        causes=(cause,),
+        facts={"ofu": 0.11, "ofu_before": 0.43, "gpu_hours_lost": 3.4},
+    )
+
+
+def _bodies(integration: Integration, alert: Alert, options: MessageOptions) -> Iterator[Body]:
+    now_s, over = alert.diagnosis.at_s, replace(alert)
+    ended(over, now_s)
+    for one in (alert, over) if integration.config.send_resolved else (alert,):
+        id_ = f"msg_test_{int(now_s)}_{'firing' if one.firing else 'resolved'}"
+        notification = Notification(integration.receiver, "otel-ofu-test", {}, [one], now_s, id=id_)
+        yield integration.body(notification, options)
+
+
+def _result(queue: str, connect: Callable[[], Transport], bodies: Sequence[Body]) -> SendResult:
+    try:
+        transport = connect()
+    except (ValueError, OSError) as error:
+        return SendResult(queue, str(error))
+    try:
+        problems = [why for body in bodies if (why := _problem(transport, body))]
+    finally:
+        transport.close()
+    return SendResult(transport.place, problems[0] if problems else "")
+
+
+def _problem(transport: Transport, body: Body) -> str:
+    try:
+        outcome = transport.send(body, _LIMIT_S)
+    except OSError as error:  # a TLS file that went away since it was checked
+        return error.strerror or str(error)
+    return "" if isinstance(outcome, Delivered) else outcome.message
