@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from otel_ofu.jobs import JobFinder, JobSettings
+from otel_ofu.jobs.settings import KubernetesSettings
 from otel_ofu.model import Device
 
 GPUS = 8
@@ -53,9 +54,11 @@ def lay(root: Path, environment: bytes) -> None:
 def finder(root: Path) -> JobFinder:
     holders = [Holder(uuid(n % GPUS), 1000 + n) for n in range(PROCESSES)]
     devices = [Device(uuid(n), index=n) for n in range(GPUS)]
-    settings = JobSettings(pod_resources=root / "none", pod_logs=root / "none", budget_s=60)
+    nowhere = str(root / "none")
+    pods = KubernetesSettings(pod_resources=nowhere, pod_logs=nowhere)
     return JobFinder(
-        settings,
+        JobSettings(kubernetes=pods),
+        budget_s=60,
         processes=lambda: holders,
         devices=lambda: devices,
         proc_root=root / "proc",
@@ -85,7 +88,7 @@ def run() -> dict[str, float | str]:
         root = Path(folder)
         lay(root, b"\0" * 8000)
         wiped_ms = _cpu_ms([finder(root)], ROUNDS)
-    interval_s = JobSettings().interval_s
+    interval_s = float(JobSettings().interval)
     return {
         "first poll, CPU ms": first_ms,
         "usual poll, CPU ms": usual_ms,

@@ -66,7 +66,8 @@ def _measured(pids: list[int]) -> dict[str, float | str]:
         load_flags(),
         Path("/proc"),
         processes=lambda: holders,
-        settings=FlagSettings(budget_s=60.0, trust_pids=True),
+        settings=FlagSettings(trust_pids=True),
+        budget_s=60.0,
     )
     started_s = time.process_time()
     scan = first.scan(now_s)

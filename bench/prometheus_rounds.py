@@ -32,6 +32,7 @@ from bench.store_rounds import (
 )
 from otel_ofu.catalog.prometheus_names import metric_name
 from otel_ofu.catalog.registry import load_registry
+from otel_ofu.files.settings import Duration
 from otel_ofu.model import Entity, Window
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.model.labels import label_name
@@ -41,8 +42,9 @@ from otel_ofu.rules.needs import retention_for
 from otel_ofu.rules.numpy.engine import NumpyEngine
 from otel_ofu.rules.promql.engine import PromqlEngine
 from otel_ofu.rules.promql.queries import alert_query
-from otel_ofu.rules.promql.server import Server, ServerSettings
+from otel_ofu.rules.promql.server import Server
 from otel_ofu.rules.promql.settings import Settings
+from otel_ofu.rules.settings import ServerSettings
 from otel_ofu.rules.verdicts import HOLDS, Question, Round
 from otel_ofu.store import Store
 from tests.peers.build import where
@@ -78,7 +80,7 @@ def _measure(size: int, folder: Path) -> dict[str, float | str]:
     _, gauges_s = _timed(lambda: NumpyEngine(store).round(gauges, END_S), ROUNDS)
     peer = Prometheus(folder / "prometheus")
     load_s = _load(samples, peer.data)
-    with peer, closing(Server(ServerSettings(url=peer.url, timeout_s=300.0))) as server:
+    with peer, closing(Server(ServerSettings(url=peer.url, timeout=Duration(300)))) as server:
         alerts_s = _alerts(questions, server)
         engine = PromqlEngine(server, registry, step_s=STEP_S)
         started = time.perf_counter()

@@ -18,9 +18,10 @@ from pathlib import Path
 
 import msgspec
 
+from otel_ofu.files.settings import hook
 from otel_ofu.model import Diagnosis, Entity, RankedCause
 from otel_ofu.model.clock import SystemClock, VirtualClock
-from otel_ofu.notify import Delivery, Router, RouteSettings, hook, queue_limits
+from otel_ofu.notify import Delivery, Router, RouteSettings, queue_limits
 from otel_ofu.outbox.queues import Outbox
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from otel_ofu.config import Config
-from otel_ofu.evidence import FlagScanner, FlagSettings, HostReader, load_flags
+from otel_ofu.evidence import FlagScanner, HostReader, load_flags
 from otel_ofu.model import Entity, Observation
 from otel_ofu.model.clock import Clock
-from otel_ofu.model.errors import ConfigError, Problem
 from otel_ofu.sources.nvml import GpuProcess
 
 Watch = Callable[[str, Callable[[], Mapping[str, int]]], None]
@@ -56,16 +55,12 @@ class FlagAddition:
     def __init__(self, config: Config, processing: Processing, clock: Clock) -> None:
         flags = config.evidence.flags
         self._architectures: dict[str, str] = {}
-        try:
-            settings = FlagSettings(interval_s=float(flags.interval), trust_pids=flags.trust_pids)
-        except ValueError as error:
-            raise ConfigError([Problem("evidence.flags", 0, 0, str(error))]) from error
         self._scanner = FlagScanner(
             load_flags(flags.files),
             clock=clock,
             processes=processing.processes,
             architectures=lambda: self._architectures,
-            settings=settings,
+            settings=flags,
         )
 
     def add(self, observations: Sequence[Observation], now_s: float) -> Added:

@@ -6,9 +6,9 @@ Enters: the config. Leaves: a `Deriver`, or a ConfigError with the places of the
 from __future__ import annotations
 
 from otel_ofu.catalog.skus import InvalidSkus, Skus, load_skus
-from otel_ofu.config import Gpu, parse_clock
+from otel_ofu.config import Gpu
 from otel_ofu.derive import Deriver, Settings
-from otel_ofu.derive.settings import ReferencePolicy
+from otel_ofu.derive.settings import parse_reference_clock
 from otel_ofu.files.yaml import read_yaml
 from otel_ofu.model.errors import ConfigError
 
@@ -18,19 +18,12 @@ def deriver(gpu: Gpu, host: str) -> Deriver:
     return Deriver(
         Settings(
             skus=skus(gpu.skus_file),
-            reference_clock=reference_policy(gpu.reference_clock),
+            reference_clock=parse_reference_clock(gpu.reference_clock),
             precision=gpu.precision,
             host_name=host,
             serial_numbers=gpu.serial_numbers,
         )
     )
-
-
-def reference_policy(text: str) -> ReferencePolicy:
-    """`sku_table`, `device_max`, or a clock such as `1830MHz` in Hz."""
-    if text == "sku_table":
-        return "sku_table"
-    return "device_max" if text == "device_max" else parse_clock(text)
 
 
 def skus(path: str) -> Skus:

@@ -11,19 +11,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from otel_ofu.config import Config, Otlp, Prometheus
+from otel_ofu.config import Config
 from otel_ofu.export.environment import (
     endpoint_in_env,
-    header_list,
     options_from_env,
     settings_from_env,
 )
 from otel_ofu.export.prometheus_server import Listen
-from otel_ofu.export.settings import OtlpOptions, OtlpSettings, Signal, resolve
+from otel_ofu.export.settings import (
+    OtlpExporterSettings,
+    OtlpOptions,
+    OtlpSettings,
+    PrometheusSettings,
+    Signal,
+    header_list,
+    resolve,
+)
 from otel_ofu.model.errors import ConfigError, Problem
 
 SIGNALS: Sequence[Signal] = ("metrics", "logs")
-DEFAULT = Otlp()
+DEFAULT = OtlpExporterSettings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +58,7 @@ def otlp_targets(config: Config, environ: Mapping[str, str]) -> list[OtlpTarget]
     return written or _from_environment(environ)
 
 
-def _written(name: str, otlp: Otlp, environ: Mapping[str, str]) -> OtlpTarget:
+def _written(name: str, otlp: OtlpExporterSettings, environ: Mapping[str, str]) -> OtlpTarget:
     try:
         return OtlpTarget(
             name,
@@ -75,7 +82,7 @@ def _from_environment(environ: Mapping[str, str]) -> list[OtlpTarget]:
     return [OtlpTarget("otlp", settings)] if settings else []
 
 
-def _options(name: str, otlp: Otlp) -> OtlpOptions:
+def _options(name: str, otlp: OtlpExporterSettings) -> OtlpOptions:
     """What stands in the file; a key at its default leaves room for the environment."""
     protocol: Literal["grpc", "http/protobuf"] = "grpc" if name == "otlp_grpc" else "http/protobuf"
     headers = {header.name: header.value for header in otlp.headers}
@@ -93,7 +100,7 @@ def _options(name: str, otlp: Otlp) -> OtlpOptions:
     )
 
 
-def listen(prometheus: Prometheus) -> Listen:
+def listen(prometheus: PrometheusSettings) -> Listen:
     """`127.0.0.1:9464`, `[::1]:9464` or `:9464` (loopback). ConfigError for anything else."""
     host, colon, port = prometheus.listen.rpartition(":")
     if not colon or not (port.isascii() and port.isdigit() and int(port) < 1 << 16):

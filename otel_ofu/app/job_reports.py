@@ -17,10 +17,9 @@ from otel_ofu.derive.fleet_jobs import FleetJobs
 from otel_ofu.derive.job_figures import JobSettings
 from otel_ofu.derive.jobs import JobAggregator
 from otel_ofu.mfu import JobReport
-from otel_ofu.mfu.logs import Follower, LogSource, LogSourceError, build_follower
+from otel_ofu.mfu.logs import Follower, build_follower
 from otel_ofu.model import Entity, Observation, Window
 from otel_ofu.model.clock import Clock
-from otel_ofu.model.errors import ConfigError, Problem
 from otel_ofu.model.log_once import Once
 from otel_ofu.receive import Receiver
 from otel_ofu.store import Store
@@ -34,33 +33,13 @@ BASES = ("model_flop_rate", "mfu_reported")
 
 
 def follower(config: Config, clock: Clock) -> Follower | None:
-    """The follower of the logs in the config. Raises ConfigError with all mistakes in them."""
-    if not config.mfu.logs:
-        return None
-    sources = [
-        LogSource(
-            files=each.files,
-            command=each.command,
-            job=each.job,
-            start=each.start,
-            frameworks=each.frameworks,
-            patterns=each.patterns,
-        )
-        for each in config.mfu.logs
-    ]
-    try:
-        return build_follower(sources, clock)
-    except LogSourceError as error:
-        lines = str(error).splitlines()
-        raise ConfigError([Problem("mfu", 0, 0, line) for line in lines]) from error
+    """The follower of the logs in the config."""
+    return build_follower(config.mfu.logs, clock) if config.mfu.logs else None
 
 
 def job_settings(jobs: Jobs) -> JobSettings:
-    """Raises ConfigError with what is allowed."""
-    try:
-        return JobSettings(float(jobs.target_ofu), float(jobs.idle_below))
-    except ValueError as error:
-        raise ConfigError([Problem("jobs", 0, 0, str(error))]) from error
+    """What the GPU time of jobs is held against."""
+    return JobSettings(float(jobs.target_ofu), float(jobs.idle_below))
 
 
 class Voices:

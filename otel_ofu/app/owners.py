@@ -8,13 +8,12 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
-from otel_ofu.config import Config, Jobs
-from otel_ofu.jobs import JobFinder, JobSettings
+from otel_ofu.config import Config
+from otel_ofu.jobs import JobFinder
 from otel_ofu.model import Device
 from otel_ofu.model.clock import Clock
-from otel_ofu.model.errors import ConfigError, Problem, SourceError, SourceUnavailable
+from otel_ofu.model.errors import SourceError, SourceUnavailable
 from otel_ofu.sources.nvml import GpuProcess, NvmlSource
 
 log = logging.getLogger(__name__)
@@ -62,28 +61,6 @@ class Holders:
             self._lock.release()
 
 
-def owner_settings(jobs: Jobs) -> JobSettings:
-    """Raises ConfigError with what is allowed."""
-    pods = jobs.kubernetes
-    try:
-        return JobSettings(
-            providers=tuple(jobs.providers),
-            interval_s=float(jobs.interval),
-            environment=jobs.environment,
-            personal=jobs.personal,
-            trust_pids=jobs.trust_pids,
-            pod_resources=Path(pods.pod_resources),
-            pod_logs=Path(pods.pod_logs),
-            pod_labels=pods.pod_labels,
-            kubelet_url=pods.kubelet_url,
-            kubelet_token_file=pods.kubelet_token_file,
-            kubelet_ca_file=pods.kubelet_ca_file,
-            mapping_dirs=tuple(Path(folder) for folder in jobs.mapping_dirs),
-        )
-    except ValueError as error:
-        raise ConfigError([Problem("jobs", 0, 0, str(error))]) from error
-
-
 def job_finder(
     config: Config,
     processes: Callable[[], Sequence[GpuProcess]],
@@ -94,7 +71,7 @@ def job_finder(
     if not config.jobs.enabled:
         return None
     return JobFinder(
-        owner_settings(config.jobs),
+        config.jobs,
         processes=processes,
         devices=devices,
         source_owners=source_owners,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from otel_ofu.catalog.registry import Registry, load_registry
-from otel_ofu.config import Config, PrometheusServer
+from otel_ofu.config import Config
 from otel_ofu.diagnose import (
     Baselines,
     CauseBook,
@@ -38,7 +38,7 @@ from otel_ofu.rules.needs import retention_for
 from otel_ofu.rules.numpy.engine import NumpyEngine
 from otel_ofu.rules.promql.engine import PromqlEngine
 from otel_ofu.rules.promql.last_seen import PromqlEars
-from otel_ofu.rules.promql.server import Server, ServerSettings
+from otel_ofu.rules.promql.server import Server
 from otel_ofu.store import Retention, StateInUse, StateUnusable, Store
 
 log = logging.getLogger(__name__)
@@ -208,27 +208,9 @@ class RulesAtWork:
         server = self._ground.config.rules.engine.prometheus
         if not server.url:
             return NumpyEngine(self.store), StoreEars(self.store)
-        api = prometheus_api(server)
+        api = Server(server)
         engine = PromqlEngine(api, self._registry, step_s=self._step_s)
         return (
             engine,
             PromqlEars(api, self._registry, clock=self._ground.clock),
         )
-
-
-def prometheus_api(server: PrometheusServer) -> Server:
-    """The server that judges. Raises ConfigError for settings that cannot be."""
-    try:
-        return Server(
-            ServerSettings(
-                url=server.url,
-                timeout_s=float(server.timeout),
-                username=server.username,
-                password_file=server.password_file,
-                bearer_token_file=server.bearer_token_file,
-                tenant=server.tenant,
-                ca_file=server.ca_file,
-            )
-        )
-    except ValueError as error:
-        raise ConfigError([Problem("rules.engine.prometheus", 0, 0, str(error))]) from error

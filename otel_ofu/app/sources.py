@@ -11,15 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from otel_ofu.app.source_reader import Factory
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.config import Gpu
 from otel_ofu.model.clock import Clock
 from otel_ofu.model.errors import SourceError, SourceUnavailable
 from otel_ofu.sources import Source
-from otel_ofu.sources.dcgm.settings import DcgmSettings
 from otel_ofu.sources.nvml import NvmlSource
 from otel_ofu.sources.scrape import ScrapeSource, endpoint_at
 
@@ -176,7 +173,7 @@ def _look_at_scrape(gpu: Gpu, clock: Clock) -> Look:
 def _look_at_dcgm(gpu: Gpu, _clock: Clock) -> Look:
     from otel_ofu.sources.dcgm.source import probe  # noqa: PLC0415 - only where it is asked for
 
-    return look_of(probe(_dcgm_settings(gpu), PROBE_S))
+    return look_of(probe(gpu.dcgm, PROBE_S))
 
 
 def look_of(found: DcgmProbe) -> Look:
@@ -206,16 +203,10 @@ _LOOKS: Mapping[str, Callable[[Gpu, Clock], Look]] = {
 }
 
 
-def _dcgm_settings(gpu: Gpu) -> DcgmSettings:
-    return msgspec.convert(msgspec.to_builtins(gpu.dcgm), DcgmSettings)
-
-
 def _dcgm(gpu: Gpu, clock: Clock) -> Source:
     from otel_ofu.sources.dcgm.source import DcgmSource  # noqa: PLC0415 - only where it is used
 
-    return DcgmSource(
-        _dcgm_settings(gpu), registry=load_registry(), clock=clock, interval_s=gpu.interval
-    )
+    return DcgmSource(gpu.dcgm, registry=load_registry(), clock=clock, interval_s=gpu.interval)
 
 
 def _nvml(gpu: Gpu, clock: Clock) -> NvmlSource:

@@ -19,14 +19,13 @@ from otel_ofu.app.exporters import OtlpTarget, listen, otlp_targets
 from otel_ofu.catalog.registry import Registry, load_registry
 from otel_ofu.config import Config
 from otel_ofu.export.agent import AgentMetrics, agent_id
-from otel_ofu.export.environment import header_list
 from otel_ofu.export.file import FileExporter, FileOptions
 from otel_ofu.export.logs import encode_logs
 from otel_ofu.export.metrics import EncoderOptions, MetricEncoder
 from otel_ofu.export.otlp import transport_for
 from otel_ofu.export.prometheus import Page, PageOptions
 from otel_ofu.export.prometheus_server import PrometheusServer
-from otel_ofu.export.settings import Signal
+from otel_ofu.export.settings import Signal, header_list
 from otel_ofu.model import Attribute, Observation
 from otel_ofu.model.clock import Clock
 from otel_ofu.model.errors import ConfigError, Problem

@@ -7,18 +7,22 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import re
 import socket
 import sys
+import time
 from collections.abc import Callable, Sequence
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
-from otel_ofu.config import Config, load_config, parse_duration
+from otel_ofu.config import Config, load_config
 from otel_ofu.export.console import Lines, Table
+from otel_ofu.files.settings import Settings, Surroundings, mistakes, parse_duration
 from otel_ofu.model.errors import ConfigError, Problem
 
 log = logging.getLogger("otel_ofu")
 
+T = TypeVar("T", bound=Settings)
 Verbs = Any  # argparse._SubParsersAction, which has no public name
 
 
@@ -31,6 +35,18 @@ def add_config(parser: argparse.ArgumentParser) -> None:
 def config_of(arguments: argparse.Namespace) -> Config:
     """The config that was named, or the defaults. ConfigError with all mistakes."""
     return Config() if arguments.config is None else load_config(arguments.config)
+
+
+def checked(settings: T, argument: str) -> T:
+    """The settings as they are. ConfigError with every mistake in them, under the argument."""
+    found = mistakes(settings, Surroundings(time.time(), os.environ))
+    problems = [
+        Problem(argument, 0, 0, f"{'.'.join(map(str, steps))}: {message}".removeprefix(": "))
+        for steps, message in found
+    ]
+    if problems:
+        raise ConfigError(problems)
+    return settings
 
 
 def duration(text: str) -> float:

@@ -20,9 +20,12 @@ from otel_ofu.app.source_reader import Factory
 from otel_ofu.app.sources import Chosen, choose
 from otel_ofu.app.telemetry import Ground, Telemetry
 from otel_ofu.cli import options
-from otel_ofu.config import Config, Evidence, Flags, Host, Jobs, Rules
+from otel_ofu.config import Config, Jobs
+from otel_ofu.evidence.flags.settings import FlagSettings
+from otel_ofu.evidence.settings import EvidenceSettings, HostSettings
 from otel_ofu.model import Reading
 from otel_ofu.model.clock import SystemClock
+from otel_ofu.rules.settings import RulesSettings
 from otel_ofu.sources import Source
 from otel_ofu.sources.recording import RecordingHeader, RecordingWriter
 
@@ -93,8 +96,10 @@ def _run(config: Config, chosen: Chosen, limit_s: float | None, stopped: threadi
     quiet = Config(
         receivers=config.receivers,
         jobs=Jobs(enabled=False),
-        evidence=Evidence(flags=Flags(enabled=False), host=Host(enabled=False)),
-        rules=Rules(enabled=False),
+        evidence=EvidenceSettings(
+            flags=FlagSettings(enabled=False), host=HostSettings(enabled=False)
+        ),
+        rules=RulesSettings(enabled=False),
     )
     ground = Ground(quiet, {}, SystemClock(), None, host)
     screens = options.screen(config.exporters.console.mode, "recording")

@@ -19,13 +19,17 @@ from otel_ofu import __version__
 from otel_ofu.app.report_prometheus import read_prometheus, stretch
 from otel_ofu.app.report_recordings import read_recordings, read_reports
 from otel_ofu.cli import options
+from otel_ofu.files.settings import Duration
 from otel_ofu.model.errors import ConfigError, OtelOfuError, Problem
 from otel_ofu.report import Gather, Report, csv_text, json_text, page, report_of
 from otel_ofu.report.text import counted, moment
-from otel_ofu.rules.promql.server import Server, ServerSettings
+from otel_ofu.rules.promql.server import Server
+from otel_ofu.rules.settings import ServerSettings
 from otel_ofu.sources.recording import read_column_map
 
 DEFAULT_SINCE_S = 86400.0
+QUERY_TIMEOUT = Duration(30)
+"""Starting value: a query over a day of a whole fleet."""
 TERMINAL_S, LOG_S = 0.5, 15.0
 RECORDING_STEP_S = 30.0
 
@@ -113,17 +117,18 @@ def _from_server(arguments: argparse.Namespace, progress: _Progress) -> Report:
 
 
 def _settings(arguments: argparse.Namespace) -> ServerSettings:
-    try:
-        return ServerSettings(
+    return options.checked(
+        ServerSettings(
             url=arguments.url,
             username=arguments.username,
             password_file=arguments.password_file,
             bearer_token_file=arguments.bearer_token_file,
             tenant=arguments.tenant,
             ca_file=arguments.ca_file,
-        )
-    except ValueError as error:
-        raise _misused(f"--from: {error}") from error
+            timeout=QUERY_TIMEOUT,
+        ),
+        "--from",
+    )
 
 
 def _check(arguments: argparse.Namespace) -> None:

@@ -15,8 +15,7 @@ from otel_ofu import __version__
 from otel_ofu.app.agent import Agent, run_until, stop_signals
 from otel_ofu.app.deriving import deriver
 from otel_ofu.app.exporters import listen, otlp_targets
-from otel_ofu.app.job_reports import follower, job_settings
-from otel_ofu.app.owners import owner_settings
+from otel_ofu.app.job_reports import follower
 from otel_ofu.app.pipeline import Pipeline
 from otel_ofu.app.receiving import check_receiver
 from otel_ofu.app.rules import rules_of
@@ -71,8 +70,6 @@ def _check(config: Config, path: str | None) -> int:
     otlp_targets(config, os.environ)
     deriver(config.receivers.gpu, "")
     rules_of(config)
-    owner_settings(config.jobs)
-    job_settings(config.jobs)
     check_receiver(config)
     load_flags(config.evidence.flags.files)
     follower(config, SystemClock())

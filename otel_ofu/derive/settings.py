@@ -7,6 +7,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from otel_ofu.catalog.skus import Skus, load_skus
+from otel_ofu.files.settings import parse_clock
+
+LOWEST_CLOCK_HZ, HIGHEST_CLOCK_HZ = 1e8, 1e10
+"""Starting value: wide around what GPUs run at, so that a slip in the unit is seen."""
 
 ReferencePolicy = Literal["sku_table", "device_max"] | float
 
@@ -35,3 +39,15 @@ class Settings:
             raise ValueError(
                 f"reference_clock {clock!r}; allowed: sku_table, device_max or a clock >= 1 Hz"
             )
+
+
+def parse_reference_clock(text: str) -> ReferencePolicy:
+    """`sku_table`, `device_max`, or a clock such as `1830MHz` in Hz; else ValueError."""
+    if text == "sku_table":
+        return "sku_table"
+    if text == "device_max":
+        return "device_max"
+    clock_hz = parse_clock(text)
+    if not LOWEST_CLOCK_HZ <= clock_hz <= HIGHEST_CLOCK_HZ:
+        raise ValueError(f"{text} is no clock of a GPU (100MHz to 10GHz)")
+    return clock_hz

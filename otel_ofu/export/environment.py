@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import TypeVar
-from urllib.parse import unquote
 
-from otel_ofu.export.settings import OtlpOptions, OtlpSettings, Signal, resolve
+from otel_ofu.export.settings import OtlpOptions, OtlpSettings, Signal, header_list, resolve
 
 _T = TypeVar("_T")
 
@@ -101,16 +100,3 @@ def _boolean(value: str) -> bool:
     if value.lower() not in ("true", "false"):
         raise ValueError(f"{value!r}; allowed: true, false")
     return value.lower() == "true"
-
-
-def header_list(value: str) -> Mapping[str, str]:
-    """`key=value` with commas between, percent-encoded, as W3C baggage. No value in an error."""
-    headers: dict[str, str] = {}
-    for position, part in enumerate(value.split(","), start=1):
-        if not part.strip():
-            continue
-        name, equals, text = part.partition("=")
-        if not equals or not name.strip():
-            raise ValueError(f"entry {position} is not key=value; allowed: key1=value1,key2=value2")
-        headers[unquote(name.strip())] = unquote(text.strip())
-    return headers

@@ -7,12 +7,22 @@ names the option and what is allowed.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Literal, cast, get_args
-from urllib.parse import urlsplit
+from typing import Annotated, Literal, cast, get_args
+from urllib.parse import unquote, urlsplit
 
-from otel_ofu.net.tls import TlsFiles, check_tls_files
+from otel_ofu.files.settings import (
+    Between,
+    Duration,
+    Mistake,
+    Parsed,
+    Settings,
+    Size,
+    Surroundings,
+)
+from otel_ofu.net.settings import ListenAddress, TokenFile
+from otel_ofu.net.tls import ServerCertificate, TlsFiles, check_tls_files
 
 Protocol = Literal["http/protobuf", "grpc"]
 Compression = Literal["gzip", "none"]
@@ -22,6 +32,124 @@ _DEFAULTS = {"http/protobuf": "http://localhost:4318", "grpc": "http://localhost
 _SHORTEST_SECRET = 4
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
+
+
+def _parse_header_name(text: str) -> None:
+    if not _HEADER_NAME.fullmatch(text):
+        raise ValueError(f"{text!r} is no header name")
+
+
+def _parse_header_value(text: str) -> None:
+    if not _HEADER_VALUE.fullmatch(text):
+        raise ValueError("has to be printable ASCII")
+
+
+def header_list(value: str) -> Mapping[str, str]:
+    """`key=value` with commas between, percent-encoded, as W3C baggage. No value in an error."""
+    headers: dict[str, str] = {}
+    for position, part in enumerate(value.split(","), start=1):
+        if not part.strip():
+            continue
+        name, equals, text = part.partition("=")
+        if not equals or not name.strip():
+            raise ValueError(f"entry {position} is not key=value; allowed: key1=value1,key2=value2")
+        headers[unquote(name.strip())] = unquote(text.strip())
+    return headers
+
+
+def _parse_http_endpoint(text: str) -> None:
+    if not text.startswith(("http://", "https://")):
+        raise ValueError("must begin with http:// or https://")
+    _without_key(lambda: resolve(OtlpOptions(endpoint=text), "metrics"))
+
+
+def _parse_grpc_endpoint(text: str) -> None:
+    _without_key(lambda: resolve(OtlpOptions(protocol="grpc", endpoint=text), "metrics"))
+
+
+def _without_key(attempt: Callable[[], object]) -> None:
+    """The mistake stands at its key already."""
+    try:
+        attempt()
+    except ValueError as error:
+        raise ValueError(str(error).removeprefix("endpoint: ")) from None
+
+
+class Header(Settings, frozen=True, kw_only=True):
+    """As in OpenTelemetry's declarative configuration."""
+
+    name: Annotated[str, Parsed(_parse_header_name)]
+    value: Annotated[str, Parsed(_parse_header_value)]
+
+    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:  # noqa: ARG002 - text alone
+        if not self.name:
+            yield ("name",), "a name is needed"
+
+
+class OtlpTls(TlsFiles, frozen=True, kw_only=True):
+    """`insecure`: plaintext, for a gRPC endpoint without a scheme."""
+
+    insecure: bool = False
+
+    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:
+        if bool(self.cert_file) != bool(self.key_file):
+            yield (), "cert_file and key_file belong together"
+        else:
+            yield from super().mistakes(around)
+
+
+class OtlpExporterSettings(Settings, frozen=True, kw_only=True):
+    """Keys as in OpenTelemetry's declarative configuration; an empty endpoint switches it off."""
+
+    endpoint: str = ""
+    headers: list[Header] = []
+    headers_list: Annotated[str, Parsed(header_list)] = ""
+    compression: Compression = "gzip"
+    timeout: Annotated[Duration, Between(Duration(0.001), Duration(3600))] = Duration(10)
+    tls: OtlpTls = OtlpTls()
+
+
+class OtlpHttpSettings(OtlpExporterSettings, frozen=True, kw_only=True):
+    """`endpoint`: a base; /v1/metrics and /v1/logs are added."""
+
+    endpoint: Annotated[str, Parsed(_parse_http_endpoint)] = ""
+
+
+class OtlpGrpcSettings(OtlpExporterSettings, frozen=True, kw_only=True):
+    """`endpoint`: [scheme://]host[:port]."""
+
+    endpoint: Annotated[str, Parsed(_parse_grpc_endpoint)] = ""
+
+
+class PrometheusSettings(ServerCertificate, frozen=True, kw_only=True):
+    """A page for Prometheus to scrape; an empty `listen` switches it off."""
+
+    listen: ListenAddress = ""
+    bearer_token_file: TokenFile = ""
+
+
+class FileSettings(Settings, frozen=True, kw_only=True):
+    """OTLP as JSON lines; a file of `max_size` is set aside, and so many `backups` are kept."""
+
+    path: str = ""
+    max_size: Annotated[Size, Between(Size(1), Size(2**40))] = Size(100 * 2**20)
+    backups: Annotated[int, Between(0, 10_000)] = 3
+
+
+class ConsoleSettings(Settings, frozen=True, kw_only=True):
+    """What is shown on a terminal."""
+
+    mode: Literal["auto", "table", "lines", "off"] = "auto"
+
+
+class ExporterSettings(Settings, frozen=True, kw_only=True):
+    """The block `exporters`."""
+
+    otlp_http: OtlpHttpSettings = OtlpHttpSettings()
+    otlp_grpc: OtlpGrpcSettings = OtlpGrpcSettings()
+    prometheus: PrometheusSettings = PrometheusSettings()
+    file: FileSettings = FileSettings()
+    console: ConsoleSettings = ConsoleSettings()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,10 @@ log = logging.getLogger(__name__)
 
 PROC = Path("/proc")
 CGROUPS = Path("/sys/fs/cgroup")
+BUDGET_S = 1.0
+"""Starting value: the longest that `JobFinder.owners` waits."""
+CALL_TIMEOUT_S = 2.0
+"""Starting value: of one request to the kubelet."""
 
 
 class JobFinder:
@@ -43,16 +47,22 @@ class JobFinder:
         proc_root: Path = PROC,
         cgroup_root: Path = CGROUPS,
         clock: Clock | None = None,
+        budget_s: float = BUDGET_S,
+        call_timeout_s: float = CALL_TIMEOUT_S,
     ) -> None:
         self._clock = clock or SystemClock()
         self._poll = Poll(
-            settings, Inputs(processes, devices, source_owners), proc_root, cgroup_root
+            settings,
+            Inputs(processes, devices, source_owners),
+            proc_root,
+            cgroup_root,
+            call_timeout_s,
         )
         self._background = Background(
             "otel-ofu-jobs",
             self._run,
-            interval_s=settings.interval_s,
-            budget_s=settings.budget_s,
+            interval_s=settings.interval,
+            budget_s=budget_s,
         )
         self._polled = Polled({})
         self._report = JobReport()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from otel_ofu.jobs.kubernetes import Pod
-from otel_ofu.jobs.settings import JobSettings
+from otel_ofu.jobs.settings import KubernetesSettings
 from otel_ofu.net.http_client import Failure, HttpClient, HttpError
 from otel_ofu.net.secrets import authorization
 from otel_ofu.net.tls import TlsFiles
@@ -29,10 +29,11 @@ class KubeletError(Exception):
 class Kubelet:
     """One request a poll. Proxies from the environment are not used: it is on this node."""
 
-    def __init__(self, settings: JobSettings) -> None:
+    def __init__(self, settings: KubernetesSettings, timeout_s: float) -> None:
         self._settings = settings
         files = TlsFiles(ca_file=settings.kubelet_ca_file)
         self._client = HttpClient(files, limit_bytes=_MOST_BYTES)
+        self._timeout_s = timeout_s
 
     def pods(self) -> tuple[Pod, ...]:
         """Waits up to the timeout for all of it. Raises `KubeletError`."""
@@ -51,7 +52,7 @@ class Kubelet:
 
     def _body(self) -> bytes:
         url = self._settings.kubelet_url.rstrip("/") + "/pods"
-        response = self._client.get(url, self._headers(), self._settings.call_timeout_s)
+        response = self._client.get(url, self._headers(), self._timeout_s)
         if response.status != OK:
             raise ValueError(f"answered {response.status_line}")
         if response.truncated:

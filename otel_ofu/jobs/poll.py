@@ -59,19 +59,25 @@ class Poll:
     """Belongs to one thread."""
 
     def __init__(
-        self, settings: JobSettings, inputs: Inputs, proc_root: Path, cgroup_root: Path
+        self,
+        settings: JobSettings,
+        inputs: Inputs,
+        proc_root: Path,
+        cgroup_root: Path,
+        call_timeout_s: float,
     ) -> None:
         names = variables(settings)
         self.troubles = Troubles(log, "jobs: ")
         self._settings = settings
+        self._pod_resources_path = Path(settings.kubernetes.pod_resources)
         self._inputs = inputs
         self._procfs = ProcFs(proc_root)
         self._cgroup_root = cgroup_root
         self._neighbours = Neighbours(self._procfs, cgroup_root, names)
         self._watch = Watch(self._procfs, self._neighbours, names, self.troubles)
         self._attribution = Attribution(settings.providers)
-        self._pod_resources = PodResources(settings.pod_resources, settings.call_timeout_s)
-        self._kubelet = Kubelet(settings)
+        self._pod_resources = PodResources(self._pod_resources_path, call_timeout_s)
+        self._kubelet = Kubelet(settings.kubernetes, call_timeout_s)
         self._holders: Lately[_Listed] = Lately(((), None))
         self._grants: Lately[Sequence[Grant]] = Lately(())
         self._pods_listed: Lately[Sequence[Pod]] = Lately(())
@@ -143,18 +149,18 @@ class Poll:
             )
         if MAPPING in providers:
             for folder in self._settings.mapping_dirs:
-                yield from self._mapped(folder, inventory)
+                yield from self._mapped(Path(folder), inventory)
         if SOURCE in providers:
             said = self._asked(self._inputs.source_owners, "the source's own owners")
             yield from allocations.of_source(said or {})
 
     def _granted(self) -> Sequence[Grant] | None:
-        if not self._settings.pod_resources.exists():  # also for a moment while a kubelet starts
+        if not self._pod_resources_path.exists():  # also for a moment while a kubelet starts
             return None
         try:
             return self._pod_resources.grants()
         except PodResourcesError as error:
-            self.troubles.note("pod_resources_failed", f"{self._settings.pod_resources}: {error}")
+            self.troubles.note("pod_resources_failed", f"{self._pod_resources_path}: {error}")
             return None
 
     def _mapped(self, folder: Path, inventory: Inventory) -> list[tuple[str, Claim]]:
@@ -172,21 +178,24 @@ class Poll:
         return Pods(self._pods_listed.told(self._listed()), self._pods_logged.told(self._logged()))
 
     def _listed(self) -> Sequence[Pod] | None:
-        if not self._settings.kubelet_url:
+        if not self._settings.kubernetes.kubelet_url:
             return ()
         try:
             return self._kubelet.pods()
         except KubeletError as error:
-            self.troubles.note("kubelet_failed", f"{self._settings.kubelet_url}: {error}")
+            self.troubles.note(
+                "kubelet_failed", f"{self._settings.kubernetes.kubelet_url}: {error}"
+            )
             return None
 
     def _logged(self) -> Sequence[Pod] | None:
+        folder = Path(self._settings.kubernetes.pod_logs)
         try:
-            return kubernetes.logged_pods(self._settings.pod_logs)
+            return kubernetes.logged_pods(folder)
         except FileNotFoundError:
             return ()
         except OSError as error:
-            self.troubles.note("pod_logs_failed", f"{self._settings.pod_logs}: {error.strerror}")
+            self.troubles.note("pod_logs_failed", f"{folder}: {error.strerror}")
             return None
 
     def _asked(self, ask: Callable[[], Answer], what: str) -> Answer | None:

@@ -1,4 +1,4 @@
-"""TLS of a client: the files that a user names, and what is made of them.
+"""TLS of clients and servers: the files that a user names, and what is made of them.
 
 Enters: paths of PEM files. Leaves: an `ssl.SSLContext`, or the bytes for gRPC; a `TlsError` that
 names the file. The files are read at each use: certificates are renewed while the agent runs.
@@ -7,20 +7,60 @@ names the file. The files are read at each use: certificates are renewed while t
 from __future__ import annotations
 
 import ssl
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Annotated
 
-import msgspec
+from otel_ofu.files.settings import Existing, Mistake, Settings, Surroundings, tried
+
+PemFile = Annotated[str, Existing()]
 
 
-class TlsFiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`ca_file` empty: the system's authorities. `key_file` empty: the key is in `cert_file`."""
+class TlsFiles(Settings, frozen=True, kw_only=True):
+    """Of a client; `ca_file` empty: the system's. `key_file` empty: the key is in `cert_file`."""
 
-    ca_file: str = ""
-    cert_file: str = ""
-    key_file: str = ""
+    ca_file: PemFile = ""
+    cert_file: PemFile = ""
+    key_file: PemFile = ""
+
+    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:  # noqa: ARG002 - files alone
+        if _readable(self.ca_file, self.cert_file, self.key_file):
+            yield from tried(partial(check_tls_files, self))
 
     def __bool__(self) -> bool:
         return bool(self.ca_file or self.cert_file or self.key_file)
+
+
+class ServerCertificate(Settings, frozen=True, kw_only=True):
+    """Of a server; plaintext without. `key_file` empty: the key is in `cert_file`."""
+
+    cert_file: PemFile = ""
+    key_file: PemFile = ""
+
+    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:  # noqa: ARG002 - files alone
+        if _readable(self.cert_file, self.key_file):
+            yield from tried(partial(server_context, self.cert_file, self.key_file))
+
+
+class ServerTls(Settings, frozen=True, kw_only=True):
+    """Of a server; with `client_ca_file` only clients with a certificate from it are let in."""
+
+    cert_file: PemFile = ""
+    key_file: PemFile = ""
+    client_ca_file: PemFile = ""
+
+    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:  # noqa: ARG002 - files alone
+        files = (self.cert_file, self.key_file, self.client_ca_file)
+        if bool(self.cert_file) != bool(self.key_file):
+            yield (), "cert_file and key_file belong together"
+        elif _readable(*files):
+            yield from tried(partial(server_context, *files))
+
+
+def _readable(*paths: str) -> bool:
+    """Whether they can be read; that they cannot is told at their keys."""
+    return not any(Existing().problem(path) for path in paths)
 
 
 class TlsError(ValueError):
@@ -36,7 +76,30 @@ def client_context(files: TlsFiles) -> ssl.SSLContext:
     if files.key_file and not files.cert_file:
         raise TlsError("key_file without cert_file: a client certificate needs both")
     if files.cert_file:
-        _load_certificate(context, files)
+        _load_certificate(context, files.cert_file, files.key_file)
+    return context
+
+
+def server_context(
+    cert_file: str, key_file: str, client_ca_file: str = ""
+) -> ssl.SSLContext | None:
+    """None without a certificate. TlsError names the file that cannot be used."""
+    if key_file and not cert_file:
+        raise TlsError("key_file without cert_file: TLS needs both")
+    if client_ca_file and not cert_file:
+        raise TlsError("client_ca_file without cert_file: only TLS can ask for certificates")
+    if not cert_file:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    _load_certificate(context, cert_file, key_file)
+    if client_ca_file:
+        try:
+            context.load_verify_locations(client_ca_file)
+        except OSError as error:
+            why = _why(error, "certificate")
+            raise TlsError(f"client_ca_file {client_ca_file}: {why}") from error
+        context.verify_mode = ssl.CERT_REQUIRED
     return context
 
 
@@ -53,11 +116,11 @@ def pem_files(files: TlsFiles) -> tuple[bytes | None, bytes | None, bytes | None
     return ca, key, certificate
 
 
-def _load_certificate(context: ssl.SSLContext, files: TlsFiles) -> None:
+def _load_certificate(context: ssl.SSLContext, cert_file: str, key_file: str) -> None:
     try:
-        context.load_cert_chain(files.cert_file, files.key_file or None, password=_no_password)
+        context.load_cert_chain(cert_file, key_file or None, password=_no_password)
     except (OSError, ValueError) as error:
-        pair = " and ".join(name for name in (files.cert_file, files.key_file) if name)
+        pair = " and ".join(name for name in (cert_file, key_file) if name)
         why = _why(error, "certificate and key")
         raise TlsError(f"cert_file and key_file {pair}: {why}") from error
 

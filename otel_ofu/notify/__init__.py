@@ -1,6 +1,5 @@
 """Notifications: findings to Alertmanager, webhooks, PagerDuty, chat and mail, scripts."""
 
-from otel_ofu.notify.blocks import Surroundings, hook, mistakes
 from otel_ofu.notify.explain import explain, parse_labels
 from otel_ofu.notify.integrations import Delivery, queue_limits
 from otel_ofu.notify.router import Router, RouterStats
@@ -13,10 +12,7 @@ __all__ = [
     "Router",
     "RouterStats",
     "SendResult",
-    "Surroundings",
     "explain",
-    "hook",
-    "mistakes",
     "parse_labels",
     "queue_limits",
     "send_test",

@@ -13,12 +13,12 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from otel_ofu.files.settings import Duration, Mistake, Settings, Surroundings
 from otel_ofu.model.clock import Clock
 from otel_ofu.model.labels import is_label_name
 from otel_ofu.net.secrets import shown_url
 from otel_ofu.notify import format as text
 from otel_ofu.notify.alert import Alert, iso
-from otel_ofu.notify.blocks import Duration, Mistake, Settings, Surroundings
 from otel_ofu.notify.checks import url_mistakes
 from otel_ofu.notify.http import Credentials, HttpConfig, HttpTransport, Request
 from otel_ofu.notify.message import MessageOptions, text_of

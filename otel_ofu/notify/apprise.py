@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
+from otel_ofu.files.settings import Mistake, Surroundings
 from otel_ofu.model.clock import Clock
 from otel_ofu.net.secrets import Secret, SecretError, redacted, secrets_of_url
-from otel_ofu.notify.blocks import Mistake, Surroundings
 from otel_ofu.notify.checks import secret_mistakes
 from otel_ofu.notify.markup import Form
 from otel_ofu.notify.message import MessageOptions, message_of

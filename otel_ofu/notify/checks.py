@@ -9,8 +9,9 @@ import re
 from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
+from otel_ofu.files.settings import Mistake
+from otel_ofu.files.yaml import Steps
 from otel_ofu.net.secrets import Secret, SecretError
-from otel_ofu.notify.blocks import Mistake, Steps
 
 _USER = re.compile(r"//.*@")
 

@@ -12,12 +12,12 @@ from functools import partial
 
 import msgspec
 
+from otel_ofu.files.settings import Duration, Mistake, Settings, Surroundings
 from otel_ofu.net.http_client import Response
 from otel_ofu.net.secrets import Secret, SecretError, basic_credentials, redacted
 from otel_ofu.net.tls import TlsFiles, check_tls_files
 from otel_ofu.notify import certificates
 from otel_ofu.notify.alert import iso
-from otel_ofu.notify.blocks import Duration, Mistake, Settings, Surroundings
 from otel_ofu.notify.checks import secret_mistakes, tried
 from otel_ofu.outbox.body import Body
 from otel_ofu.outbox.outcome import Delivered, Outcome, Refused, TooLarge, Unavailable, short
@@ -64,14 +64,13 @@ class HttpConfig(Settings, frozen=True, kw_only=True):
         token = self.authorization
         if self.basic_auth.username and (token.credentials_file or token.credentials_env):
             yield (), "basic_auth and authorization exclude each other"
-        for steps, why in _tls_mistakes(self.tls_config, around.now_s):
+        for steps, why in _expired(self.tls_config, around.now_s):
             yield ("tls_config", *steps), why
 
 
-def _tls_mistakes(tls: TlsFiles, now_s: float) -> Iterator[Mistake]:
-    wrong = list(tried(partial(check_tls_files, tls), ()))
-    yield from wrong
-    for key in ("cert_file", "ca_file") if not wrong else ():
+def _expired(tls: TlsFiles, now_s: float) -> Iterator[Mistake]:
+    unusable = any(tried(partial(check_tls_files, tls), ()))  # a mistake of the block itself
+    for key in ("cert_file", "ca_file") if not unusable else ():
         path = getattr(tls, key)
         ends = certificates.ends_s(path)[: 1 if key == "cert_file" else None] if path else []
         if ends and max(ends) <= now_s:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from otel_ofu.files.settings import Settings
 from otel_ofu.model.clock import Clock
-from otel_ofu.notify.blocks import Settings
 from otel_ofu.notify.message import MessageOptions
 from otel_ofu.notify.notification import Notification
 from otel_ofu.outbox.outcome import Transport

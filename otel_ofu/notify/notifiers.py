@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 import msgspec
 
+from otel_ofu.files.settings import Settings
 from otel_ofu.notify.apprise import AppriseNotifier
-from otel_ofu.notify.blocks import Settings
 from otel_ofu.notify.notifier import Notifier, NotifierConfig
 from otel_ofu.notify.pagerduty import PagerdutyNotifier
 from otel_ofu.notify.stdout import StdoutNotifier

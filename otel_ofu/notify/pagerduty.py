@@ -12,11 +12,11 @@ from typing import Any, Literal
 
 import msgspec
 
+from otel_ofu.files.settings import Mistake, Surroundings
 from otel_ofu.model import Severity
 from otel_ofu.model.clock import Clock
 from otel_ofu.net.secrets import Secret, shown_url
 from otel_ofu.notify.alert import iso
-from otel_ofu.notify.blocks import Mistake, Surroundings
 from otel_ofu.notify.checks import secret_mistakes, url_mistakes
 from otel_ofu.notify.http import Credentials, HttpConfig, HttpTransport, Request
 from otel_ofu.notify.message import MessageOptions, message_of

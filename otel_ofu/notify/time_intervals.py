@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from otel_ofu.notify.blocks import Mistake, Settings, Surroundings
+from otel_ofu.files.settings import Mistake, Settings, Surroundings
 from otel_ofu.notify.checks import tried
 
 Range = tuple[int, int]

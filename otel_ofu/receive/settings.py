@@ -6,22 +6,60 @@ what is allowed.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Annotated
 
+from otel_ofu.files.settings import Between, Mistake, Settings, Size, Surroundings
+from otel_ofu.net.settings import Address, ListenAddress, TokenFile, parse_address
+from otel_ofu.net.tls import ServerTls
 from otel_ofu.receive.intake import Bounds
+
+__all__ = [
+    "Address",
+    "Limits",
+    "Listener",
+    "OtlpReceiverSettings",
+    "ReceiverSettings",
+    "Tls",
+    "parse_address",
+]
 
 MIB = 2**20
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where to listen; port 0 takes a free one."""
+_HTTP, _GRPC = Address("127.0.0.1", 4318), Address("127.0.0.1", 4317)
+_COUNT = Between(1, 10**7)
 
-    host: str
-    port: int
 
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+class Listener(Settings, frozen=True, kw_only=True):
+    """host:port to listen on; empty: off."""
+
+    endpoint: ListenAddress = ""
+
+
+class OtlpReceiverSettings(Settings, frozen=True, kw_only=True):
+    """The block `receivers.otlp`. Sizes count after decompression; `max_pending_*`: of all."""
+
+    http: Listener = Listener()
+    grpc: Listener = Listener()
+    tls: ServerTls = ServerTls()
+    bearer_token_file: TokenFile = ""
+    max_http_size: Annotated[Size, Between(Size(1), Size(2**30))] = Size(20 * MIB)
+    max_grpc_size: Annotated[Size, Between(Size(1), Size(2**30))] = Size(4 * MIB)
+    max_pending_size: Annotated[Size, Between(Size(1), Size(2**40))] = Size(64 * MIB)
+    max_pending_requests: Annotated[int, _COUNT] = 256
+    max_connections: Annotated[int, _COUNT] = 1024
+    max_entities: Annotated[int, _COUNT] = 200_000
+
+    @property
+    def listens(self) -> bool:
+        return bool(self.http.endpoint or self.grpc.endpoint)
+
+    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:  # noqa: ARG002 - text alone
+        endpoint = self.grpc.endpoint
+        if endpoint and endpoint == self.http.endpoint and not endpoint.endswith(":0"):
+            yield ("grpc", "endpoint"), f"{endpoint} is that of http; choose another port"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,19 +95,9 @@ class Limits:
 class ReceiverSettings:
     """None for a protocol that is off. `token_file` holds what callers have to show as bearer."""
 
-    http: Address | None = Address("127.0.0.1", 4318)
-    grpc: Address | None = Address("127.0.0.1", 4317)
+    http: Address | None = _HTTP
+    grpc: Address | None = _GRPC
     tls: Tls = Tls()
     token_file: str = ""
     limits: Limits = Limits()
     bounds: Bounds = field(default_factory=Bounds)
-
-
-def parse_address(text: str) -> Address:
-    """`127.0.0.1:4318`, `[::]:4317`. ValueError says what is allowed."""
-    host, colon, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
-    proper = colon and host and port.isascii() and port.isdigit() and int(port) < 65536  # noqa: PLR2004 - ports
-    if not proper or (":" in host and not text.startswith("[")):
-        raise ValueError(f"{text!r} is no address; allowed: host:port, such as 127.0.0.1:4318")
-    return Address(host, int(port))

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from otel_ofu.app.deriving import deriver, reference_policy, skus
+from otel_ofu.app.deriving import deriver, skus
 from otel_ofu.app.replay import Replay, demo_instants, recorded_instants
 from otel_ofu.config import Gpu
+from otel_ofu.derive.settings import parse_reference_clock
 from otel_ofu.model import Device, Observation, Reading, Window
 from otel_ofu.model.errors import ConfigError
 from otel_ofu.sources.demo import DemoSource
@@ -96,4 +97,4 @@ def test_a_users_sku_file_adds_models_and_its_mistakes_have_places(tmp_path: Pat
     [("sku_table", "sku_table"), ("device_max", "device_max"), ("1.83GHz", 1.83e9)],
 )
 def test_reference_policies(text: str, policy: object) -> None:
-    assert reference_policy(text) == policy
+    assert parse_reference_clock(text) == policy

@@ -91,7 +91,10 @@ def test_a_gateway_makes_the_jobs_over_the_nodes_that_send_to_it(tmp_path: Path)
             "c.yaml:2:18: must be true where receivers.otlp listens",
         ),
         ("receivers: {otlp: {grpc: {endpoint: '4317'}}}", "'4317' is no address"),
-        ("mfu: {metrics: {my.mfu: speed}}", "mfu.metrics: 'speed'; allowed: mfu"),
+        (
+            "mfu: {metrics: {my.mfu: speed}}",
+            "c.yaml:1:25: unknown value 'speed'; one of: flops_per_gpu, mfu",
+        ),
         ("mfu: {logs: [{job: a}]}", "either `files` or `command`"),
         ("jobs: {target_ofu: 40}", "40 is not a part such as 40%"),
         ("jobs: {providers: [sulrm]}", "sulrm"),

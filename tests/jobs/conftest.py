@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from otel_ofu.jobs import JobSettings
+from otel_ofu.jobs.settings import KubernetesSettings
 from tests.jobs.tree import MakeRig, Rig, Tree
-from tests.waiting import HANGS_S
 
 
 @pytest.fixture
@@ -21,13 +21,12 @@ def make_rig(tree: Tree, tmp_path: Path) -> Iterator[MakeRig]:
     rigs: list[Rig] = []
 
     def make(**settings: object) -> Rig:
-        nowhere = {
-            "pod_resources": tmp_path / "no.sock",
-            "pod_logs": tmp_path / "no-logs",
-            "budget_s": HANGS_S,
-            "call_timeout_s": HANGS_S,
-        }
-        rigs.append(Rig(tree, JobSettings(**{**nowhere, **settings})))  # type: ignore[arg-type]
+        pods = {"pod_resources": str(tmp_path / "no.sock"), "pod_logs": str(tmp_path / "no-logs")}
+        for key in KubernetesSettings.__struct_fields__:
+            if key in settings:
+                pods[key] = settings.pop(key)  # type: ignore[assignment]
+        kubernetes = KubernetesSettings(**pods)  # type: ignore[arg-type]
+        rigs.append(Rig(tree, JobSettings(kubernetes=kubernetes, **settings)))  # type: ignore[arg-type]
         return rigs[-1]
 
     yield make

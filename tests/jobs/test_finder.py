@@ -4,16 +4,19 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from otel_ofu.files.settings import Duration, Surroundings, hook, mistakes
 from otel_ofu.jobs import JobFinder, JobSettings
+from otel_ofu.jobs.settings import KubernetesSettings
 from otel_ofu.model import Device
 from tests.jobs.tree import TICKS, UPTIME_S, Holder, MakeRig, Tree, gpu
 from tests.waiting import HANGS_S
 
 
 def test_the_driver_is_asked_once_an_interval(make_rig: MakeRig, tree: Tree) -> None:
-    rig = make_rig(interval_s=30.0)
+    rig = make_rig(interval=Duration(30))
     tree.process(10, {"SLURM_JOB_ID": "1"})
     tree.process(11, {"SLURM_JOB_ID": "2"})
     rig.holders = [Holder(gpu(0), 10)]
@@ -44,8 +47,13 @@ def test_a_poll_that_hangs_costs_freshness_first_and_the_answer_later(tree: Tree
         return [Holder(gpu(0), 10)]
 
     tree.process(10, {"SLURM_JOB_ID": "1"})
-    settings = JobSettings(interval_s=10, budget_s=0.05, pod_resources=tree.proc / "no")
-    finder = JobFinder(settings, processes=processes, proc_root=tree.proc, cgroup_root=tree.cgroups)
+    finder = JobFinder(
+        JobSettings(interval=Duration(10), kubernetes=no_pods(tree)),
+        processes=processes,
+        proc_root=tree.proc,
+        cgroup_root=tree.cgroups,
+        budget_s=0.05,
+    )
     finder.owners(0.0)
     finder._background.wait(HANGS_S)
     hangs.set()
@@ -67,7 +75,8 @@ def test_whoever_fails_is_a_problem_and_the_others_still_count(
         raise error
 
     finder = JobFinder(
-        JobSettings(pod_resources=tree.proc / "no", budget_s=HANGS_S),
+        JobSettings(kubernetes=no_pods(tree)),
+        budget_s=HANGS_S,
         processes=fails,
         source_owners=lambda: {gpu(0): {"ofu.job.id": "9", "ofu.job.source": "scrape"}},
         proc_root=tree.proc,
@@ -88,10 +97,13 @@ def test_a_driver_that_refuses_for_a_while_does_not_end_jobs_whose_processes_liv
 
     tree.process(10, {"SLURM_JOB_ID": "1"})
     tree.process(11, {"SLURM_JOB_ID": "2"})
-    settings = JobSettings(
-        pod_resources=tree.proc / "no", pod_logs=tree.proc / "no", budget_s=HANGS_S
+    finder = JobFinder(
+        JobSettings(kubernetes=no_pods(tree)),
+        processes=processes,
+        proc_root=tree.proc,
+        cgroup_root=tree.cgroups,
+        budget_s=HANGS_S,
     )
-    finder = JobFinder(settings, processes=processes, proc_root=tree.proc, cgroup_root=tree.cgroups)
     assert set(finder.owners(0.0)) == {gpu(0), gpu(1)}
     tree.process(11, {"SLURM_JOB_ID": "3"}, start_ticks=int((UPTIME_S + 20) * TICKS))
     (tree.proc / "uptime").write_text(f"{UPTIME_S + 30} 1.0")
@@ -103,7 +115,8 @@ def test_a_driver_that_refuses_for_a_while_does_not_end_jobs_whose_processes_liv
 
 def test_an_input_that_is_nonsense_ends_a_poll_and_not_the_caller(tree: Tree) -> None:
     finder = JobFinder(
-        JobSettings(budget_s=HANGS_S),
+        JobSettings(),
+        budget_s=HANGS_S,
         processes=lambda: [None],  # type: ignore[list-item]
         proc_root=tree.proc,
         cgroup_root=tree.cgroups,
@@ -166,16 +179,21 @@ def test_folders_that_a_prolog_writes(make_rig: MakeRig, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
+    ("block", "why"),
     [
-        ({"providers": ("slurm", "nomad")}, "no provider nomad; there are: environment, slurm"),
-        ({"providers": ("slurm", "slurm")}, "stands twice"),
-        ({"interval_s": 0.5}, "at least 1 s"),
-        ({"interval_s": float("nan")}, "at least 1 s"),
+        ({"providers": ["slurm", "slurm"]}, "listed twice"),
+        ({"interval": "500ms"}, "must be from 1s"),
         ({"environment": {"A=B": "team"}}, "'A=B' is no name"),
-        ({"kubelet_url": "localhost:10250"}, "http:// or https://"),
+        ({"kubernetes": {"kubelet_url": "localhost:10250"}}, "allowed: http"),
+        ({"kubernetes": {"pod_labels": {"a": "b"}}}, "needs kubelet_url"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(settings: dict[str, object], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        JobSettings(**settings)  # type: ignore[arg-type]
+def test_settings_that_cannot_be_are_mistakes(block: dict[str, object], why: str) -> None:
+    settings = msgspec.convert(block, JobSettings, dec_hook=hook)
+    ((_, message),) = mistakes(settings, Surroundings(0.0))
+    assert why in message
+
+
+def no_pods(tree: Tree) -> KubernetesSettings:
+    nowhere = str(tree.proc / "no")
+    return KubernetesSettings(pod_resources=nowhere, pod_logs=nowhere)

@@ -31,7 +31,7 @@ def server(tmp_path: Path) -> Iterator[PodResourcesServer]:
 
 @pytest.fixture
 def rig(server: PodResourcesServer, make_rig: MakeRig, tmp_path: Path) -> Rig:
-    made = make_rig(pod_resources=tmp_path / "kubelet.sock")
+    made = make_rig(pod_resources=str(tmp_path / "kubelet.sock"))
     made.devices = [Device(gpu(n), index=n) for n in range(4)]
     return made
 
@@ -125,7 +125,7 @@ def test_of_two_pods_on_a_gpu_the_process_goes_to_the_one_that_its_uid_names(
         for n, name in enumerate("ab")
     )
     tree.process(10, {}, in_pod())
-    rig = make_rig(pod_resources=rig.settings.pod_resources, pod_logs=logs)
+    rig = make_rig(pod_resources=rig.settings.kubernetes.pod_resources, pod_logs=str(logs))
     rig.holders = [Holder(gpu(0), 10)]
     found = {owner.job_id: owner.pids for owner in rig.poll()[gpu(0)]}
     assert found == {"ml/a": (), "ml/b": (10,)}
@@ -183,7 +183,7 @@ def test_a_kubelet_that_restarts_does_not_end_the_jobs_of_the_node(
     server.answer = pod("ml", "a", container("main", devices("nvidia.com/gpu", gpu(0))))
     rig.poll()
     server.stop()
-    rig.settings.pod_resources.unlink(missing_ok=True)
+    Path(rig.settings.kubernetes.pod_resources).unlink(missing_ok=True)
     assert [set(rig.poll()) for _ in range(4)] == [{gpu(0)}, {gpu(0)}, {gpu(0)}, set()]
 
 
@@ -234,7 +234,9 @@ def test_labels_name_the_job_that_pods_are_part_of(
     ]
     labels = {"batch.kubernetes.io/job-name": "ofu.job.id", "team": "team"}
     with pods_page(items) as url:
-        rig = make_rig(pod_resources=tmp_path / "kubelet.sock", kubelet_url=url, pod_labels=labels)
+        rig = make_rig(
+            pod_resources=str(tmp_path / "kubelet.sock"), kubelet_url=url, pod_labels=labels
+        )
         owners = rig.poll()
     assert [owners[gpu(n)][0].job_id for n in range(2)] == ["train", "train"]
     attributes = owners[gpu(1)][0].attributes

@@ -106,7 +106,7 @@ def test_no_personal_or_unlisted_variable_is_ever_asked_for() -> None:
     names = variables(JobSettings(environment={"TEAM": "team"}))
     assert "TEAM" in names
     assert not {"SLURM_JOB_USER", "SLURM_JOB_ACCOUNT", "USER", "HOME"} & names
-    assert variables(JobSettings(providers=("k8s", "container"))) == frozenset()
+    assert variables(JobSettings(providers=["k8s", "container"])) == frozenset()
 
 
 def test_every_attribute_is_in_the_registry(make_rig: MakeRig, tree: Tree) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from otel_ofu.jobs import JobFinder, JobSettings, Owner
 from otel_ofu.jobs.owner import Claim
+from otel_ofu.jobs.settings import KubernetesSettings
 from otel_ofu.jobs.watch import Look
 from tests.jobs.tree import CONTAINER, TICKS, UPTIME_S, Holder, MakeRig, Rig, Tree, gpu
 from tests.processes import OVERWRITES, WAITS, child
@@ -226,9 +227,8 @@ def test_ids_by_the_thousand_leave_nothing_behind(rig: Rig, tree: Tree) -> None:
 
 def finder_of(*pids: int) -> JobFinder:
     """Over the real /proc."""
-    settings = JobSettings(
-        trust_pids=True, pod_resources=Path("/nonexistent"), pod_logs=Path("/nonexistent")
-    )
+    pods = KubernetesSettings(pod_resources="/nonexistent", pod_logs="/nonexistent")
+    settings = JobSettings(trust_pids=True, kubernetes=pods)
     return JobFinder(settings, processes=lambda: [Holder(gpu(0), pid) for pid in pids])
 
 

@@ -12,6 +12,7 @@ from otel_ofu.files.procfs import INITIAL_NAMESPACE
 from otel_ofu.jobs import JobFinder, JobSettings, Owner
 from otel_ofu.model import Device
 from otel_ofu.model.clock import VirtualClock
+from tests.waiting import HANGS_S
 
 GPU = "GPU-00000000-0000-4000-8000-{:012x}"
 POD_UID = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"
@@ -99,11 +100,13 @@ class Rig:
             proc_root=self.tree.proc,
             cgroup_root=self.tree.cgroups,
             clock=VirtualClock(),
+            budget_s=HANGS_S,
+            call_timeout_s=HANGS_S,
         )
 
     def poll(self) -> Mapping[str, Sequence[Owner]]:
         """The owners after a fresh poll."""
-        self.now_s += self.settings.interval_s
+        self.now_s += self.settings.interval
         return self.finder.owners(self.now_s)
 
     def one(self, uuid: str = gpu(0)) -> Owner:

@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
+from otel_ofu.files.settings import hook
 from otel_ofu.model import Attribute, Diagnosis, Entity, EntityKind, FindingChange, Severity
 from otel_ofu.model.clock import VirtualClock
-from otel_ofu.notify.blocks import hook
 from otel_ofu.notify.integrations import Integration, integrations_of, queue_limits
 from otel_ofu.notify.notification import Notification
 from otel_ofu.notify.router import Router

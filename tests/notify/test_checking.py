@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from cryptography import x509
 
+from otel_ofu.files.settings import Surroundings
+from otel_ofu.files.settings import mistakes as mistakes_of
 from otel_ofu.model.clock import VirtualClock
-from otel_ofu.notify import Surroundings, queue_limits
-from otel_ofu.notify import mistakes as mistakes_of
+from otel_ofu.notify import queue_limits
 from otel_ofu.notify.certificates import ends_s
 from otel_ofu.notify.router import Router
 from otel_ofu.outbox.queues import Outbox

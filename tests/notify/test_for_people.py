@@ -8,11 +8,11 @@ from dataclasses import asdict
 import msgspec
 import pytest
 
+from otel_ofu.files.settings import hook, parse_duration
 from otel_ofu.model import RankedCause
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.model.event import Event
 from otel_ofu.notify import explain, parse_labels, send_test
-from otel_ofu.notify.blocks import hook, parse_duration
 from otel_ofu.notify.event import diagnosis_event
 from otel_ofu.notify.settings import RouteSettings
 from tests.export.servers import Reply, http_server

@@ -33,8 +33,9 @@ from otel_ofu.rules.promql.last_seen import PromqlEars
 from otel_ofu.rules.promql.queries import alert_query, verdict_query
 from otel_ofu.rules.promql.ruler import TARGETS, export_rules
 from otel_ofu.rules.promql.samples import NotInPromql
-from otel_ofu.rules.promql.server import QueryError, Server, ServerSettings
+from otel_ofu.rules.promql.server import QueryError, Server
 from otel_ofu.rules.promql.settings import Settings
+from otel_ofu.rules.settings import ServerSettings
 from otel_ofu.rules.verdicts import CLEAR, HOLDS, UNKNOWN, Observed, Question, Round
 from otel_ofu.store import Store
 from tests.peers.conftest import built

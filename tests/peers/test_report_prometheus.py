@@ -10,7 +10,8 @@ import pytest
 
 from otel_ofu.app.report_prometheus import read_prometheus, stretch
 from otel_ofu.report import Gather, Report, report_of
-from otel_ofu.rules.promql.server import Server, ServerSettings
+from otel_ofu.rules.promql.server import Server
+from otel_ofu.rules.settings import ServerSettings
 from tests.peers.processes import Prometheus
 
 pytestmark = pytest.mark.peer

@@ -24,6 +24,8 @@ from otel_ofu.model.worker import Background
 log = logging.getLogger(__name__)
 
 PROC = Path("/proc")
+BUDGET_S = 0.5
+"""Starting value: the longest that `FlagScanner.scan` waits."""
 HANGS = (
     "a scan has not ended for four intervals: the driver or a file of a process does not answer;"
     " another scan begins without that process"
@@ -48,6 +50,7 @@ class FlagScanner:
         processes: Callable[[], Sequence[Holder]],
         architectures: Callable[[], Mapping[str, str]] = dict,
         settings: FlagSettings | None = None,
+        budget_s: float = BUDGET_S,
     ) -> None:
         settings = settings or FlagSettings()
         self._clock = clock or SystemClock()
@@ -60,8 +63,8 @@ class FlagScanner:
         self._background = Background(
             "otel-ofu-flags",
             self._run,
-            interval_s=settings.interval_s,
-            budget_s=settings.budget_s,
+            interval_s=settings.interval,
+            budget_s=budget_s,
             on_hang=self._begin_anew,
         )
         self._last = FlagScan()

@@ -1,25 +1,19 @@
-"""What a user may choose about flags."""
+"""What a user may say about flags: the block `evidence.flags`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Annotated
+
+from otel_ofu.files.settings import Between, Duration, Settings
 
 
-@dataclass(frozen=True, slots=True)
-class FlagSettings:
-    """`interval_s`: how often processes are looked at; 1 s or more.
+class FlagSettings(Settings, frozen=True, kw_only=True):
+    """`interval`: how often processes are scanned. `files`: flags beside the built-in ones.
 
-    `budget_s`: the longest that `FlagScanner.scan` waits. `trust_pids`: the driver's process ids
-    are those of this /proc, though that cannot be checked.
+    `trust_pids`: the driver's process ids are those of this /proc, though that cannot be checked.
     """
 
-    interval_s: float = 30.0
-    budget_s: float = 0.5
+    enabled: bool = True
+    interval: Annotated[Duration, Between(Duration(1), Duration(86400))] = Duration(30)
+    files: list[str] = []
     trust_pids: bool = False
-
-    def __post_init__(self) -> None:
-        """ValueError names what is wrong and what is allowed."""
-        if not self.interval_s >= 1:
-            raise ValueError(f"interval {self.interval_s:g} s; at least 1 s")
-        if not self.budget_s >= 0:
-            raise ValueError(f"budget {self.budget_s:g} s; 0 or more")

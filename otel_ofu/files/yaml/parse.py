@@ -49,10 +49,10 @@ class YamlFile:
 
     def key_problem(self, steps: Steps, message: str) -> Problem:
         """A problem at the key under `steps` itself rather than at its value."""
-        return self.problem((*steps, _KEY), message)
+        return self.problem((*steps, KEY), message)
 
 
-_KEY = "\0key"
+KEY = "\0key"
 _NODES_A_CHARACTER = 4
 """At most: `?` alone is a mapping, a key and a value."""
 _PLAIN = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
@@ -214,7 +214,7 @@ class _Walk:
                 self._refuse(key_node, f"duplicate key {key!r}, first on line {first[key]}")
                 continue
             first[key] = _start(key_node)[0]
-            self.places[(*steps, key, _KEY)] = _start(key_node)
+            self.places[(*steps, key, KEY)] = _start(key_node)
             yield key, self.value(value_node, (*steps, key))
 
     def _scalar(self, node: yaml.Node, steps: Steps) -> Any:  # noqa: ANN401 - plain YAML data

@@ -5,15 +5,15 @@ from otel_ofu.mfu.logs.formats import built_in_readers, readers_of
 from otel_ofu.mfu.logs.paths import PathTemplate
 from otel_ofu.mfu.logs.patterns import LinePattern, PatternError
 from otel_ofu.mfu.logs.scanner import Scanner
-from otel_ofu.mfu.logs.sources import LogSource, LogSourceError, build_follower
+from otel_ofu.mfu.logs.settings import LogSettings
+from otel_ofu.mfu.logs.sources import build_follower
 
 __all__ = [
     "FollowCounts",
     "Followed",
     "Follower",
     "LinePattern",
-    "LogSource",
-    "LogSourceError",
+    "LogSettings",
     "PathTemplate",
     "PatternError",
     "Scanner",

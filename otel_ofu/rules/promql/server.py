@@ -8,18 +8,19 @@ Source: Prometheus HTTP API, instant queries.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 from otel_ofu.model.errors import OtelOfuError
 from otel_ofu.net.http_client import Failure, HttpClient, HttpError, Response
 from otel_ofu.net.secrets import SecretError, authorization
-from otel_ofu.net.tls import TlsFiles, check_tls_files
+from otel_ofu.net.tls import TlsFiles
 from otel_ofu.rules.promql.answer import Sample, vector_of
+from otel_ofu.rules.settings import ServerSettings
 
+LIMIT_BYTES = 256 << 20
+"""Starting value: 10,000 series of one vector are about 5 MB."""
 _FORM = "application/x-www-form-urlencoded"
 SHOWN_CHARACTERS = 300
 # The server is there and did not like this one query; 422 and 503 are queries that took too much.
@@ -50,44 +51,25 @@ class Queries(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerSettings:
-    """Where to ask. ValueError at once for what cannot be used.
+class Server:
+    """One connection, kept open. For one thread at a time.
 
-    `url`: what stands before `/api/v1/query`, with the path prefix that Mimir (`/prometheus`) or a
-    proxy has. `tenant` goes out as X-Scope-OrgID. Files are read for every query, as tokens change.
+    Files of the settings are read for every query, as tokens change. `limit_bytes`: of an answer.
     """
 
-    url: str
-    timeout_s: float = 30.0
-    limit_bytes: int = 256 << 20
-    username: str = ""
-    password_file: str = ""
-    bearer_token_file: str = ""
-    tenant: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    ca_file: str = ""
-
-    def __post_init__(self) -> None:
-        _check_url(self.url)
-        if self.username and self.bearer_token_file:
-            raise ValueError("username and bearer_token_file: one of them, not both")
-        if not 0 < self.timeout_s <= 3600:  # noqa: PLR2004 - an hour
-            raise ValueError(f"timeout: {self.timeout_s:g} s; allowed: more than 0, at most 1h")
-        check_tls_files(TlsFiles(ca_file=self.ca_file))
-
-    @property
-    def endpoint(self) -> str:
-        return f"{self.url.rstrip('/')}/api/v1/query"
-
-
-class Server:
-    """One connection, kept open. For one thread at a time."""
-
-    def __init__(self, settings: ServerSettings) -> None:
+    def __init__(
+        self,
+        settings: ServerSettings,
+        *,
+        limit_bytes: int = LIMIT_BYTES,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         self._settings = settings
+        self._endpoint = f"{settings.url.rstrip('/')}/api/v1/query"
+        self._limit_bytes = limit_bytes
+        self._more_headers = headers or {}
         files = TlsFiles(ca_file=settings.ca_file)
-        self._client = HttpClient(files, limit_bytes=settings.limit_bytes, environ=os.environ)
+        self._client = HttpClient(files, limit_bytes=limit_bytes, environ=os.environ)
 
     def query(self, promql: str, at_s: float) -> list[Sample]:
         """The samples of an instant vector at `at_s` (Unix seconds). Raises QueryError."""
@@ -104,10 +86,10 @@ class Server:
 
     def _post(self, form: Mapping[str, str]) -> Response:
         headers = self._headers()
-        timeout_s = self._settings.timeout_s
+        timeout_s = self._settings.timeout
         try:
             response = self._client.post(
-                self._settings.endpoint, urlencode(form).encode(), headers, timeout_s
+                self._endpoint, urlencode(form).encode(), headers, timeout_s
             )
         except HttpError as error:
             hint = "; set ca_file" if error.failure is Failure.UNTRUSTED else ""
@@ -116,7 +98,7 @@ class Server:
             text = f"answered {response.status}, a redirect to {response.location or 'nowhere'}"
             raise self._error(f"{text}; not followed")
         if response.truncated:
-            limit = self._settings.limit_bytes >> 20
+            limit = self._limit_bytes >> 20
             raise self._error(f"the answer is larger than {limit} MiB", response.status)
         return response
 
@@ -131,30 +113,12 @@ class Server:
             )
         except SecretError as error:
             raise self._error(str(error)) from error
-        return {"Content-Type": _FORM, **settings.headers, **tenant, **credentials}
+        return {"Content-Type": _FORM, **self._more_headers, **tenant, **credentials}
 
     def _error(self, text: str, status: int = 0) -> QueryError:
         hint = f"; {_HINTS[status]}" if status in _HINTS else ""
         kind = QueryError if status in _OF_ONE_QUERY else ServerUnavailable
-        return kind(f"{self._settings.endpoint}: {text}{hint}")
-
-
-def _check_url(url: str) -> None:
-    try:
-        parts = urlsplit(url)
-        fits = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:
-        parts, fits = urlsplit(""), False
-    if not fits or re.search(r"[\s\x00-\x1f]", url):
-        raise ValueError(
-            f"url: {url.rpartition('@')[2]!r}; allowed: http(s)://host[:port][/prefix]"
-        )
-    if "@" in parts.netloc:
-        raise ValueError("url: no user and password in it; use username and password_file")
-    if parts.query or parts.fragment:
-        raise ValueError("url: no ? or # in it; it is what stands before /api/v1/query")
-    if parts.path.rstrip("/").endswith("/api/v1/query"):
-        raise ValueError("url: it is what stands before /api/v1/query")
+        return kind(f"{self._endpoint}: {text}{hint}")
 
 
 def _short(text: str) -> str:

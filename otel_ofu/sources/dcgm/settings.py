@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-import msgspec
-
+from otel_ofu.files.settings import Mistake, Settings, Surroundings
 from otel_ofu.model.errors import SourceUnavailable
 
 DEFAULT_PORT = 5555
@@ -16,7 +16,7 @@ MIN_INTERVAL_S = 0.1
 _ALLOWED = "allowed: host, host:port, unix:///path/to/socket"
 
 
-class DcgmSettings(msgspec.Struct, frozen=True, kw_only=True):
+class DcgmSettings(Settings, frozen=True, kw_only=True):
     """Where the engine is and how to find its client.
 
     `address`: `host`, `host:port` or `unix:///path`; empty is the engine of this machine.
@@ -30,6 +30,12 @@ class DcgmSettings(msgspec.Struct, frozen=True, kw_only=True):
     bindings_path: str = ""
     library_path: str = ""
     profiling: bool = True
+
+    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:  # noqa: ARG002 - text alone
+        try:
+            endpoint(self)
+        except SourceUnavailable as error:
+            yield ("address",), str(error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from otel_ofu.evidence import FlagBook, FlagScan, FlagScanner, FlagSettings, load_flags
+from otel_ofu.evidence import FlagBook, FlagScan, FlagScanner, load_flags
 from otel_ofu.evidence.flags.state import DeviceFlags
 from otel_ofu.model.clock import VirtualClock
 from tests.evidence.tree import Holder, Tree, gpu
@@ -29,7 +29,7 @@ class Rig:
             VirtualClock(),
             processes=lambda: tuple(self.holders),
             architectures=lambda: dict(self.architectures),
-            settings=FlagSettings(budget_s=HANGS_S),
+            budget_s=HANGS_S,
         )
 
     def scan(self) -> FlagScan:

@@ -101,9 +101,7 @@ def test_no_secret_stands_in_the_report_of_a_scan_that_failed(
     def broken() -> tuple[Holder, ...]:
         raise ValueError(f"invalid literal: {SECRET}")
 
-    scanner = FlagScanner(
-        BOOK, tree.proc, VirtualClock(), processes=broken, settings=FlagSettings(budget_s=HANGS_S)
-    )
+    scanner = FlagScanner(BOOK, tree.proc, VirtualClock(), processes=broken, budget_s=HANGS_S)
     scan = scanner.scan(NOW_S)
     assert "ValueError in test_secrets.py" in scan.report.problems[0]
     assert SECRET not in written(scan) + caplog.text
@@ -121,7 +119,8 @@ def test_of_a_real_process_the_flag_is_told_and_no_secret(caplog: pytest.LogCapt
         scanner = FlagScanner(
             BOOK,
             processes=lambda: [Holder(gpu(0), process.pid)],
-            settings=FlagSettings(budget_s=HANGS_S, trust_pids=True),
+            settings=FlagSettings(trust_pids=True),
+            budget_s=HANGS_S,
         )
         now_s = float(os.stat(f"/proc/{process.pid}").st_mtime)  # noqa: PTH116
         scan = scanner.scan(now_s)

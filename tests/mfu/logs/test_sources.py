@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from otel_ofu.mfu.logs import LogSource, LogSourceError, build_follower
+from otel_ofu.files.settings import Surroundings, mistakes
+from otel_ofu.mfu.logs import LogSettings, build_follower
+from otel_ofu.mfu.settings import MfuSettings
 from otel_ofu.model.clock import VirtualClock
 
 
 def test_a_source_is_followed_with_its_own_patterns(tmp_path: Path) -> None:
     log = tmp_path / "run-7.log"
     log.write_text("speed 3\niter 1: loss 2.0, time 5.00ms, mfu 10.00%\nTFLOPs per sec per GPU=2\n")
-    source = LogSource(
+    source = LogSettings(
         files=[str(tmp_path / "run-{job}.log")],
         start="beginning",
         frameworks=["nanogpt"],
@@ -27,23 +27,23 @@ def test_a_source_is_followed_with_its_own_patterns(tmp_path: Path) -> None:
 
 def test_every_mistake_is_told_with_its_place() -> None:
     sources = [
-        LogSource(files=["/logs/a.log"]),
-        LogSource(files=["relative", "/ok"], patterns=["ok (?P<mfu>x)", "("], frameworks=["caffe"]),
-        LogSource(),
-        LogSource(files=["/ok"], command=["tail"]),
+        LogSettings(files=["/logs/a.log"]),
+        LogSettings(
+            files=["relative", "/ok"], patterns=["ok (?P<mfu>x)", "("], frameworks=["caffe"]
+        ),
+        LogSettings(),
+        LogSettings(files=["/ok"], command=["tail"]),
     ]
-    with pytest.raises(LogSourceError) as caught:
-        build_follower(sources, VirtualClock())
-    assert [steps for steps, _ in caught.value.faults] == [
+    found = list(mistakes(MfuSettings(logs=sources), Surroundings(0.0)))
+    assert [steps[1:] for steps, _ in found] == [
         (1, "files", 0),
-        (1, "patterns", 1),
         (1, "frameworks", 0),
+        (1, "patterns", 1),
         (2,),
         (3,),
     ]
-    first, *_, last = str(caught.value).splitlines()
-    assert first.startswith("logs[1].files[0]: 'relative': allowed: an absolute path")
-    assert last == "logs[3]: allowed: either `files` or `command`"
+    assert found[0][1].startswith("'relative': allowed: an absolute path")
+    assert found[-1][1] == "allowed: either `files` or `command`"
 
 
 def test_nothing_to_follow_is_nothing_to_do() -> None:

@@ -1,0 +1,45 @@
+"""The whole configuration, composed of the blocks of its stages.
+
+The settings type of a stage is its block of the file; what several blocks have to fulfil together
+stands here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from otel_ofu.config.agent import Agent, Jobs
+from otel_ofu.config.receivers import Receivers
+from otel_ofu.evidence.settings import EvidenceSettings
+from otel_ofu.export.settings import ExporterSettings
+from otel_ofu.files.settings import Mistake, Settings, Surroundings
+from otel_ofu.mfu.settings import MfuSettings
+from otel_ofu.notify import RouteSettings
+from otel_ofu.outbox.settings import OutboxSettings
+from otel_ofu.rules.settings import RulesSettings
+
+
+class Config(Settings, frozen=True, kw_only=True):
+    """Everything a user can set, at its default."""
+
+    state_dir: str = ""
+    resource: dict[str, str] = {}
+    receivers: Receivers = msgspec.field(default_factory=Receivers)
+    exporters: ExporterSettings = ExporterSettings()
+    outbox: OutboxSettings = OutboxSettings()
+    jobs: Jobs = msgspec.field(default_factory=Jobs)
+    mfu: MfuSettings = MfuSettings()
+    evidence: EvidenceSettings = EvidenceSettings()
+    rules: RulesSettings = RulesSettings()
+    route: RouteSettings = msgspec.field(default_factory=RouteSettings)
+    agent: Agent = Agent()
+
+    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:  # noqa: ARG002 - text alone
+        """What several blocks have to fulfil together."""
+        listens = self.receivers.otlp.listens
+        if listens and not self.rules.enabled:
+            yield ("rules", "enabled"), "must be true where receivers.otlp listens"
+        if self.receivers.gpu.source == "none" and not listens:
+            yield ("receivers", "gpu", "source"), "none needs an endpoint of receivers.otlp"

@@ -1,0 +1,79 @@
+"""What several stages have in their blocks of the configuration: addresses, URLs, credentials.
+
+Enters: what a user wrote. Leaves: the same, checked as a connection would check it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from otel_ofu.files.settings import Mistake, Parsed, Settings, Surroundings, tried
+from otel_ofu.net.secrets import read_secret, read_token
+from otel_ofu.net.tls import PemFile, TlsFiles, check_tls_files
+
+TokenFile = Annotated[str, Parsed(read_token)]
+"""The path of a file with a bearer token, read again at each use; empty: none."""
+PasswordFile = Annotated[str, Parsed(read_secret)]
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen; port 0 takes a free one."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_address(text: str) -> Address:
+    """`127.0.0.1:4318`, `[::]:4317`. ValueError says what is allowed."""
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
+    proper = colon and host and port.isascii() and port.isdigit() and int(port) < 1 << 16
+    if not proper or (":" in host and not text.startswith("[")):
+        raise ValueError(f"{text!r} is no address; allowed: host:port, such as 127.0.0.1:4318")
+    return Address(host, int(port))
+
+
+ListenAddress = Annotated[str, Parsed(parse_address)]
+"""host:port to listen on; empty: off."""
+
+
+def parse_url(text: str) -> str:
+    """`http(s)://host[:port][/path]`, without credentials. ValueError says what is allowed."""
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+        parts = urlsplit("")
+    if not usable or any(c.isspace() or not c.isprintable() for c in text):
+        shown = text.partition("?")[0].rpartition("@")[2]  # the rest may be a secret
+        raise ValueError(f"{shown!r} is no URL; allowed: http(s)://host[:port][/path]")
+    if "@" in parts.netloc:
+        raise ValueError("a URL with a user or password in it; use the keys for credentials")
+    return text
+
+
+class ServerAccess(Settings, frozen=True, kw_only=True):
+    """How to get in at an HTTP server that is asked: one of a token and a user name, and its CA."""
+
+    bearer_token_file: TokenFile = ""
+    username: str = ""
+    password_file: PasswordFile = ""
+    ca_file: PemFile = ""
+
+    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:  # noqa: ARG002 - files alone
+        if self.username and self.bearer_token_file:
+            yield ("username",), "username and bearer_token_file: one of them, not both"
+        if self.password_file and not self.username:
+            yield ("password_file",), "a password without a username"
+        if Path(self.ca_file).is_file():  # else it is told at the key
+            yield from tried(partial(check_tls_files, TlsFiles(ca_file=self.ca_file)), ("ca_file",))

@@ -1,0 +1,11 @@
+"""What a user may say about NVML: the block `receivers.gpu.nvml`."""
+
+from __future__ import annotations
+
+from otel_ofu.files.settings import Settings
+
+
+class NvmlSettings(Settings, frozen=True, kw_only=True):
+    """`library`: path of libnvidia-ml.so.1; empty: where the system finds it."""
+
+    library: str = ""
