@@ -14,7 +14,7 @@ from otel_ofu.export.metrics import EncoderOptions, MetricEncoder
 from otel_ofu.export.otlp_json import json_line
 from otel_ofu.export.prometheus import Page, PageOptions
 from otel_ofu.model import Attribute, Entity, Observation, Window
-from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.batch import Body
 
 KEYS = 40
 START_S = 1_700_000_000.0

@@ -12,8 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 from otel_ofu.model.clock import SystemClock
-from otel_ofu.outbox.batch import Limits
-from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.batch import Body, Limits
 from otel_ofu.outbox.queues import Outbox
 
 BODIES = 600
@@ -34,8 +33,8 @@ def put_and_take_us(path: Path | None) -> tuple[float, float]:
         for made in bodies:
             queue.put(made)
         put_s = time.perf_counter()
-        while (parcel := queue.take()) is not None:
-            queue.done(parcel)
+        while (batch := queue.take()) is not None:
+            queue.done(batch)
         took_s = time.perf_counter()
     return (put_s - began_s) / BODIES * 1e6, (took_s - put_s) / BODIES * 1e6
 

@@ -18,7 +18,7 @@ from otel_ofu.config import Gpu
 from otel_ofu.export.agent import AgentMetrics
 from otel_ofu.export.metrics import EncoderOptions, MetricEncoder
 from otel_ofu.model import Reading
-from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.batch import Body
 from otel_ofu.outbox.queues import QueueStats
 from otel_ofu.sources.demo import DemoSource
 from tests.sources.nvml.rig import Rig, Stub

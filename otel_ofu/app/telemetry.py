@@ -31,8 +31,7 @@ from otel_ofu.model.clock import Clock
 from otel_ofu.model.errors import ConfigError, Problem
 from otel_ofu.model.event import Event
 from otel_ofu.notify import queue_limits
-from otel_ofu.outbox.batch import Limits, Priority
-from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.batch import Body, Limits, Priority
 from otel_ofu.outbox.outcome import Transport
 from otel_ofu.outbox.queues import Outbox
 from otel_ofu.outbox.sender import Sender

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.files.sqlite_file import why
 from otel_ofu.model import Attribute
-from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.batch import Body
 from otel_ofu.outbox.queues import QueueStats
 
 if TYPE_CHECKING:

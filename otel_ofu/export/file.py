@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from otel_ofu.export.otlp_json import json_line
-from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.batch import Body
 from otel_ofu.outbox.tally import Observe
 
 _log = logging.getLogger(__name__)

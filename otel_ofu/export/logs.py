@@ -17,7 +17,7 @@ from otel_ofu.export.resource import EntityKey, entity_key, key_values, resource
 from otel_ofu.export.sheet import SCOPE_NAME
 from otel_ofu.model import Attribute
 from otel_ofu.model.event import Event
-from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.batch import Body
 
 
 def encode_logs(

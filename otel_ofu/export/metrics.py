@@ -15,7 +15,7 @@ from otel_ofu.export.request import Piece, RequestLimits, bundle, require_fast_p
 from otel_ofu.export.resource import EntityKey, entity_key, unix_nano
 from otel_ofu.export.sheet import KeyPlans, Sheet, Track, tracked
 from otel_ofu.model import Attribute, GapReason, Observation, Window
-from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.batch import Body
 
 _log = logging.getLogger(__name__)
 

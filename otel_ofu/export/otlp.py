@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from otel_ofu.export.otlp_grpc import GrpcTransport
 from otel_ofu.export.otlp_http import HttpTransport
 from otel_ofu.export.settings import OtlpSettings, Signal
-from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.batch import Body
 from otel_ofu.outbox.outcome import Delivered, Transport
 
 # gzip of nothing: an OTLP request without resources, which every server has to take.

@@ -14,9 +14,9 @@ from otel_ofu.export.request import halves
 from otel_ofu.export.settings import OtlpSettings
 from otel_ofu.export.wire import partial_success, retry_delay_s
 from otel_ofu.net.tls import check_tls_files, pem_files
-from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.batch import Body
 from otel_ofu.outbox.outcome import (
-    MOST_PATIENCE_S,
+    MAX_RETRY_AFTER_S,
     Delivered,
     Outcome,
     Refused,
@@ -57,7 +57,7 @@ class GrpcTransport:
         self._channel: grpc.Channel | None = None
 
     @property
-    def place(self) -> str:
+    def endpoint(self) -> str:
         return self._settings.place
 
     def send(self, body: Body, limit_s: float) -> Outcome:
@@ -119,7 +119,7 @@ def judged(
         trailers.get("grpc-status-details-bin"), trailers.get("google.rpc.retryinfo-bin")
     )
     if code in _RETRYABLE | _MENDABLE or (code == "RESOURCE_EXHAUSTED" and delay_s is not None):
-        return Unavailable(message, None if delay_s is None else min(delay_s, MOST_PATIENCE_S))
+        return Unavailable(message, None if delay_s is None else min(delay_s, MAX_RETRY_AFTER_S))
     return Refused(message)
 
 

@@ -10,7 +10,7 @@ from otel_ofu.export.request import halves
 from otel_ofu.export.settings import OtlpSettings
 from otel_ofu.export.wire import partial_success, status_message
 from otel_ofu.net.http_client import Response
-from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.batch import Body
 from otel_ofu.outbox.outcome import Delivered, Outcome, Refused, TooLarge, Unavailable, short
 from otel_ofu.outbox.posting import Poster, asked_delay_s
 
@@ -38,7 +38,7 @@ class HttpTransport:
         self._headers = {**settings.headers, **kinds, **encoding}
 
     @property
-    def place(self) -> str:
+    def endpoint(self) -> str:
         return self._settings.place
 
     def send(self, body: Body, limit_s: float) -> Outcome:

@@ -13,7 +13,7 @@ from typing import Any
 from google.protobuf.json_format import MessageToDict
 
 from otel_ofu.export.request import unpack
-from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.batch import Body
 
 _IDS = ("traceId", "spanId", "parentSpanId")
 

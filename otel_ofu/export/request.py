@@ -15,7 +15,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.logs.v1.logs_pb2 import ResourceLogs
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, ResourceMetrics
 
-from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.batch import Body
 
 Request = ExportMetricsServiceRequest | ExportLogsServiceRequest
 

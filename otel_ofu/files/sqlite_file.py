@@ -36,7 +36,13 @@ _PLACE = (
     sqlite3.SQLITE_NOMEM,
     sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_INTERRUPT,
+    sqlite3.SQLITE_PROTOCOL,
+    sqlite3.SQLITE_TOOBIG,
+    sqlite3.SQLITE_NOLFS,
+    sqlite3.SQLITE_MISUSE,
 )
+# Starting value: more than the free bytes that a file system keeps inside an inode.
 _PROBE_BYTES = 65_536
 
 FULL, QUOTA, IS_FOLDER = "disk full", "disk quota used up", "a folder is in its place"
@@ -45,18 +51,24 @@ _WORDS = {errno.ENOSPC: FULL, errno.EDQUOT: QUOTA}
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a file of this kind is: its tables, its version, and the words for a loss of it."""
+    """What a file of this kind is: its tables, its version, and the message for a loss of it.
+
+    `pragmas` are set first. `is_large`: damage is found where it is read, not by a check at the
+    start that reads all of it.
+    """
 
     schema: str
     version: int
     anew: str
     aside: Callable[[Path], Path] = lambda path: path.with_suffix(".unusable")
+    pragmas: tuple[str, ...] = ()
+    is_large: bool = False
 
 
 def open_whole(
     path: Path, form: Form, read: Callable[[sqlite3.Connection], T], log: logging.Logger
 ) -> tuple[sqlite3.Connection, T, list[str]]:
-    """The file with all that is in it, made if it is not there; and what was said in `log`.
+    """The file with all that is in it, made if it is not there; and the messages in `log`.
 
     A damaged one, or one of another version, is set aside with one line. Raises `OUT_OF_REACH`
     (see `why`) for one that can be neither opened nor made.
@@ -66,18 +78,19 @@ def open_whole(
     except FAULTS as error:
         if not is_damaged(error):
             raise
-        aside = set_aside(path, form.aside(path))
-        said = f"{path}: cannot be read ({error}); set aside as {aside.name}, {form.anew}"
-        log.warning("%s", said)
-        return *_opened(path, form, read), [said]
+        message = set_aside(path, form, error, log)
+        return *_opened(path, form, read), [message]
 
 
-def set_aside(path: Path, aside: Path) -> Path:
-    """Moves the file out of the way, and removes what belongs to it. Raises OSError."""
+def set_aside(path: Path, form: Form, error: Exception, log: logging.Logger) -> str:
+    """Moves a damaged file out of the way, with one line in `log`: the result. Raises OSError."""
+    aside = form.aside(path)
     path.replace(aside)
     for suffix in ("-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
-    return aside
+    message = f"{path}: cannot be read ({error}); set aside as {aside.name}, {form.anew}"
+    log.warning("%s", message)
+    return message
 
 
 def is_damaged(error: Exception) -> bool:
@@ -130,6 +143,8 @@ def _opened(
 ) -> tuple[sqlite3.Connection, T]:
     db = sqlite3.connect(path, timeout=1.0, check_same_thread=False)
     try:
+        for pragma in form.pragmas:
+            db.execute(f"PRAGMA {pragma}")
         new = _is_new(db, form)
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=NORMAL")
@@ -144,9 +159,10 @@ def _opened(
 def _is_new(db: sqlite3.Connection, form: Form) -> bool:
     """A file without tables is what a start on a full disk leaves behind."""
     (version,) = db.execute("PRAGMA user_version").fetchone()
-    (health,) = db.execute("PRAGMA quick_check(1)").fetchone()
-    if health != "ok":
-        raise ValueError(f"it is damaged: {health}")
+    if not form.is_large:
+        (health,) = db.execute("PRAGMA quick_check(1)").fetchone()
+        if health != "ok":
+            raise ValueError(f"it is damaged: {health}")
     (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if version == 0 and tables == 0:
         return True

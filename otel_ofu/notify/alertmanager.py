@@ -22,8 +22,7 @@ from otel_ofu.notify.alert import Alert, iso
 from otel_ofu.notify.checks import url_mistakes
 from otel_ofu.notify.http import Credentials, HttpConfig, HttpTransport, Request
 from otel_ofu.notify.message import MessageOptions, text_of
-from otel_ofu.outbox.batch import Priority
-from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.batch import Body, Priority
 from otel_ofu.outbox.queues import Queue
 
 SIGNAL = "alerts"

@@ -22,7 +22,7 @@ from otel_ofu.notify.markup import Form
 from otel_ofu.notify.message import MessageOptions, message_of
 from otel_ofu.notify.notification import Notification
 from otel_ofu.notify.notifier import NotifierConfig
-from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.batch import Body
 from otel_ofu.outbox.outcome import Delivered, Outcome, Unavailable, short
 
 _MISSING = "not installed: pip install 'otel-ofu[notify]'"
@@ -92,7 +92,7 @@ class AppriseTransport:
         self._url = Secret(config.url_file, config.url_env, environ)
 
     @property
-    def place(self) -> str:
+    def endpoint(self) -> str:
         return f"the URL of {self._url.origin}"
 
     def send(self, body: Body, limit_s: float) -> Outcome:  # noqa: ARG002 - Apprise has its own timeouts

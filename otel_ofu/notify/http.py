@@ -19,7 +19,7 @@ from otel_ofu.net.tls import TlsFiles, check_tls_files
 from otel_ofu.notify import certificates
 from otel_ofu.notify.alert import iso
 from otel_ofu.notify.checks import secret_mistakes, tried
-from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.batch import Body
 from otel_ofu.outbox.outcome import Delivered, Outcome, Refused, TooLarge, Unavailable, short
 from otel_ofu.outbox.posting import Poster, asked_delay_s
 
@@ -122,17 +122,17 @@ class HttpTransport:
     """
 
     def __init__(
-        self, place: str, config: HttpConfig, prepare: Prepare, halve: Halve | None = None
+        self, endpoint: str, config: HttpConfig, prepare: Prepare, halve: Halve | None = None
     ) -> None:
-        self._place = place
+        self._endpoint = endpoint
         self._timeout_s = float(config.timeout)
         self._poster = Poster(config.tls_config)
         self._prepare = prepare
         self._halve = halve
 
     @property
-    def place(self) -> str:
-        return self._place
+    def endpoint(self) -> str:
+        return self._endpoint
 
     def send(self, body: Body, limit_s: float) -> Outcome:
         try:

@@ -16,8 +16,7 @@ from otel_ofu.notify.message import MessageOptions
 from otel_ofu.notify.notification import SIGNAL, Notification
 from otel_ofu.notify.notifier import Notifier, NotifierConfig
 from otel_ofu.notify.settings import RouteSettings
-from otel_ofu.outbox.batch import Limits, Priority
-from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.batch import Body, Limits, Priority
 from otel_ofu.outbox.outcome import Transport
 from otel_ofu.outbox.queues import Outbox, Queue
 from otel_ofu.outbox.sender import Sender, SenderStats

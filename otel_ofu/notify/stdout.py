@@ -16,7 +16,7 @@ from otel_ofu.notify.message import MessageOptions
 from otel_ofu.notify.notification import Notification
 from otel_ofu.notify.notifier import NotifierConfig
 from otel_ofu.notify.webhook import payload_of
-from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.batch import Body
 from otel_ofu.outbox.outcome import Delivered, Outcome, Unavailable
 
 
@@ -48,7 +48,7 @@ class StdoutNotifier:
 class StdoutTransport:
     """A transport of the outbox. `stream` None: standard output as it is at the time."""
 
-    place = "standard output"
+    endpoint = "standard output"
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream

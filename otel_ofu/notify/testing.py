@@ -19,7 +19,7 @@ from otel_ofu.notify.integrations import Integration, integrations_of
 from otel_ofu.notify.message import MessageOptions
 from otel_ofu.notify.notification import Notification
 from otel_ofu.notify.settings import RouteSettings
-from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.batch import Body
 from otel_ofu.outbox.outcome import Delivered, Transport
 
 ALERTMANAGER = "alertmanager"
@@ -107,7 +107,7 @@ def _result(queue: str, connect: Callable[[], Transport], bodies: Sequence[Body]
         problems = [why for body in bodies if (why := _problem(transport, body))]
     finally:
         transport.close()
-    return SendResult(transport.place, problems[0] if problems else "")
+    return SendResult(transport.endpoint, problems[0] if problems else "")
 
 
 def _problem(transport: Transport, body: Body) -> str:

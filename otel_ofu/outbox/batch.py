@@ -1,22 +1,48 @@
-"""What lies in the outbox: a body with the exporter that it is for, its rank and its age."""
+"""What waits in the outbox: a body with the exporter that it is for, its priority and its age."""
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
-from otel_ofu.outbox.body import Body
+_GZIP_WINDOW_BITS = 31
+# Level 1: 18 % more bytes than level 6 for half of the time (reference measurement, 22.7 MB).
+GZIP_LEVEL = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """`gzipped` holds one serialised request of `signal`: "metrics", "logs", "notification", ...
+
+    `points`: how many data points, records or alerts it stands for.
+    """
+
+    signal: str
+    gzipped: bytes
+    points: int
+
+    @classmethod
+    def of(cls, signal: str, raw: bytes, points: int) -> Body:
+        """Packs a serialised request; the same request gives the same bytes."""
+        return cls(signal, gzip.compress(raw, GZIP_LEVEL, mtime=0), points)
+
+    def raw(self) -> bytes:
+        """The serialised request, not compressed."""
+        return zlib.decompress(self.gzipped, _GZIP_WINDOW_BITS)
 
 
 class Priority(IntEnum):
-    """Who goes first, and who is dropped last."""
+    """Which goes first, and which is dropped last."""
 
     METRICS = 0
     EVENTS = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
+class Batch:
     """`id` rises with every put, over all exporters. `created_s` in Unix seconds."""
 
     id: int
@@ -25,10 +51,28 @@ class Parcel:
     created_s: float
     body: Body
 
+    @property
+    def entry(self) -> Entry:
+        body = self.body
+        return Entry(self.id, self.priority, self.created_s, len(body.gzipped), body.points)
+
+
+class Entry(NamedTuple):
+    """A batch without its body, as a queue keeps it in memory."""
+
+    id: int
+    priority: Priority
+    created_s: float
+    size_bytes: int
+    points: int
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What an exporter's queue keeps; beyond it the oldest is dropped and counted."""
+    """What an exporter's queue keeps; beyond it the oldest is dropped and counted.
+
+    Starting values: a day's outage of one node's metrics is some 30 MB.
+    """
 
     max_bytes: int = 64 * 1024 * 1024
     max_age_s: float = 86_400.0

@@ -13,7 +13,7 @@ from email.utils import parsedate_to_datetime
 
 from otel_ofu.net.http_client import Failure, HttpClient, HttpError, Response
 from otel_ofu.net.tls import TlsFiles, check_tls_files
-from otel_ofu.outbox.outcome import MOST_PATIENCE_S, Unavailable
+from otel_ofu.outbox.outcome import MAX_RETRY_AFTER_S, Unavailable
 
 # Starting value: an answer of OTLP or of a webhook has a few hundred bytes.
 ANSWER_BYTES = 64 * 1024
@@ -53,7 +53,7 @@ def retry_after_s(value: str | None, now_s: float | None = None) -> float | None
         seconds = float(value) if value.strip().isdigit() else _until_s(value, now_s)
     except (ValueError, TypeError, OverflowError):
         return None
-    return min(max(seconds, 0.0), MOST_PATIENCE_S)
+    return min(max(seconds, 0.0), MAX_RETRY_AFTER_S)
 
 
 def _until_s(date: str, now_s: float | None) -> float:

@@ -1,6 +1,6 @@
 """The outbox: what has not been delivered yet, one queue per exporter, on disk where there is one.
 
-Enters: bodies. Leaves: parcels in order, until they are done, too old, or crowded out.
+Enters: bodies. Leaves: batches in order, until they are done, too old, or crowded out.
 """
 
 from __future__ import annotations
@@ -13,16 +13,14 @@ from itertools import count
 from pathlib import Path
 
 from otel_ofu.model.clock import Clock
-from otel_ofu.outbox.batch import Limits, Parcel, Priority
-from otel_ofu.outbox.body import Body
-from otel_ofu.outbox.disk_storage import DiskShelf
-from otel_ofu.outbox.priority_queue import Lanes, Slip
-from otel_ofu.outbox.storage import MemoryShelf, Shelf
+from otel_ofu.outbox.batch import Batch, Body, Entry, Limits, Priority
+from otel_ofu.outbox.priority_queue import PriorityQueues
+from otel_ofu.outbox.storage import DiskStorage, MemoryStorage, Storage
 from otel_ofu.outbox.tally import Observe
 
 _log = logging.getLogger(__name__)
 
-# While the disk takes nothing, this much of each queue is kept in memory.
+# While the disk takes nothing, this much of each queue is kept in memory. Starting value.
 _SPARE_BYTES = 8 * 1024 * 1024
 
 
@@ -38,10 +36,10 @@ class QueueStats:
 
 @dataclass(slots=True)
 class _Part:
-    """A shelf, and the order of what this queue has on it."""
+    """A storage, and the order of what this queue has in it."""
 
-    shelf: Shelf
-    lanes: Lanes
+    storage: Storage
+    entries: PriorityQueues
 
 
 @dataclass(slots=True)
@@ -53,10 +51,10 @@ class _Shared:
 
 
 class Queue:
-    """One exporter's view: parcels by priority, then in the order of put. Thread-safe."""
+    """One exporter's view: batches by priority, then in the order of put. Thread-safe."""
 
     def __init__(
-        self, exporter: str, limits: Limits, shared: _Shared, disk: DiskShelf | None
+        self, exporter: str, limits: Limits, shared: _Shared, disk: DiskStorage | None
     ) -> None:
         self.exporter = exporter
         self._disk = disk
@@ -67,10 +65,10 @@ class Queue:
         self._dropped: dict[str, int] = {}
         self._lost_events: dict[str, int] = {}
         spare_bytes = min(_SPARE_BYTES, limits.max_bytes) if disk else limits.max_bytes
-        self._memory = _Part(MemoryShelf(), Lanes(Limits(spare_bytes, limits.max_age_s)))
+        self._memory = _Part(MemoryStorage(), PriorityQueues(Limits(spare_bytes, limits.max_age_s)))
         self._parts = [self._memory]
         if disk is not None:
-            self._parts.insert(0, _Part(disk, Lanes(limits)))
+            self._parts.insert(0, _Part(disk, PriorityQueues(limits)))
 
     def put(self, body: Body, priority: Priority = Priority.METRICS) -> None:
         """Keeps the body, on disk before this returns; never raises, every drop is counted."""
@@ -78,47 +76,42 @@ class Queue:
             self._expire()
             shared = self._shared
             now_s = shared.clock.now_s()
-            parcel = Parcel(next(shared.ids), self.exporter, priority, now_s, body)
-            part = next(p for p in self._parts if p.shelf.save(parcel))
-            slip = Slip(parcel.id, priority, now_s, len(body.gzipped), body.points)
-            self._drop(part, part.lanes.append(slip), "queue_full")
+            batch = Batch(next(shared.ids), self.exporter, priority, now_s, body)
+            part = next(p for p in self._parts if p.storage.save(batch))
+            self._drop(part, part.entries.append(batch.entry), "queue_full")
             self.wake()
 
-    def restore(self, slip: Slip) -> None:
-        """Takes up a parcel that an earlier process left on the disk."""
+    def restore(self, entry: Entry) -> None:
+        """Takes up a batch that an earlier process left on the disk."""
         part = self._parts[0]
-        self._drop(part, part.lanes.append(slip), "queue_full")
+        self._drop(part, part.entries.append(entry), "queue_full")
 
-    def take(self, among: Collection[Priority] = tuple(Priority)) -> Parcel | None:
-        """The next of these priorities, held until `done` or `put_back`; None if there is none."""
+    def take(self, among: Collection[Priority] = tuple(Priority)) -> Batch | None:
+        """The next of these priorities, held until `done` or `put_back`; None if nothing waits."""
         with self._shared.lock:
             self._expire()
             while (found := self._first(among)) is not None:
-                part, slip = found
-                parcel = part.shelf.load(slip.id)
-                if parcel is not None:
-                    part.lanes.held = slip.id
-                    return parcel
-                part.lanes.remove(slip)
-                self._drop(part, [slip], "unreadable")
+                part, entry = found
+                batch = part.storage.load(entry.id)
+                if batch is not None:
+                    part.entries.held = entry.id
+                    return batch
+                part.entries.remove(entry)
+                self._drop(part, [entry], "unreadable")
             return None
 
-    def done(self, parcel: Parcel) -> None:
-        """The parcel needs no more sending, whatever became of it."""
+    def done(self, batch: Batch) -> None:
+        """The batch needs no more sending, whatever became of it."""
         with self._shared.lock:
-            part = self._held(parcel)
-            part.lanes.held = None
-            body = parcel.body
-            slip = Slip(
-                parcel.id, parcel.priority, parcel.created_s, len(body.gzipped), body.points
-            )
-            part.lanes.remove(slip)
-            part.shelf.delete([parcel.id])
+            part = self._held(batch)
+            part.entries.held = None
+            part.entries.remove(batch.entry)
+            part.storage.delete([batch.id])
 
-    def put_back(self, parcel: Parcel) -> None:
-        """The parcel stays at its place, for another time."""
+    def put_back(self, batch: Batch) -> None:
+        """The batch stays where it is in the order, for another time."""
         with self._shared.lock:
-            self._held(parcel).lanes.held = None
+            self._held(batch).entries.held = None
 
     def wait(self, timeout_s: float | None) -> None:
         """Returns at the next `put` or `wake`, at once if there was one since the last wait."""
@@ -135,7 +128,7 @@ class Queue:
     def stats(self) -> QueueStats:
         with self._shared.lock:
             return QueueStats(
-                sum(p.lanes.size_bytes for p in self._parts),
+                sum(p.entries.size_bytes for p in self._parts),
                 self._limits.max_bytes,
                 len(self),
                 dict(self._dropped),
@@ -143,7 +136,7 @@ class Queue:
 
     def __len__(self) -> int:
         with self._shared.lock:
-            return sum(len(p.lanes) for p in self._parts)
+            return sum(len(p.entries) for p in self._parts)
 
     @property
     def durable(self) -> bool:
@@ -153,43 +146,43 @@ class Queue:
     def kept(self) -> int:
         """How many bodies will be there at the next start."""
         with self._shared.lock:
-            return len(self._parts[0].lanes) if self.durable else 0
+            return len(self._parts[0].entries) if self.durable else 0
 
     def abandon(self) -> None:
         """Counts as dropped what ends with the process: in memory, or in a file that is gone."""
         with self._shared.lock:
             for part in [self._memory] if self.durable else self._parts:
-                part.lanes.held = None
+                part.entries.held = None
                 lost = []
-                while (slip := part.lanes.first()) is not None:
-                    part.lanes.remove(slip)
-                    lost.append(slip)
+                while (entry := part.entries.first()) is not None:
+                    part.entries.remove(entry)
+                    lost.append(entry)
                 self._drop(part, lost, "shutdown")
 
-    def _first(self, among: Collection[Priority]) -> tuple[_Part, Slip] | None:
-        heads = [(p, slip) for p in self._parts if (slip := p.lanes.first(among)) is not None]
+    def _first(self, among: Collection[Priority]) -> tuple[_Part, Entry] | None:
+        heads = [(p, entry) for p in self._parts if (entry := p.entries.first(among)) is not None]
         return min(heads, key=lambda head: (-head[1].priority, head[1].id), default=None)
 
-    def _held(self, parcel: Parcel) -> _Part:
-        return next((p for p in self._parts if p.lanes.held == parcel.id), self._parts[0])
+    def _held(self, batch: Batch) -> _Part:
+        return next((p for p in self._parts if p.entries.held == batch.id), self._parts[0])
 
     def _expire(self) -> None:
         now_s = self._shared.clock.now_s()
         for part in self._parts:
-            self._drop(part, part.lanes.expire(now_s), "expired")
+            self._drop(part, part.entries.expire(now_s), "expired")
 
-    def _drop(self, part: _Part, slips: Sequence[Slip], reason: str) -> None:
-        if not slips:
+    def _drop(self, part: _Part, entries: Sequence[Entry], reason: str) -> None:
+        if not entries:
             return
-        points = sum(slip.points for slip in slips)
+        points = sum(entry.points for entry in entries)
         self._dropped[reason] = self._dropped.get(reason, 0) + points
-        self._say_lost_events(slips, reason)
+        self._warn_of_lost_events(entries, reason)
         self._shared.observe(self.exporter, "dropped", points)
-        part.shelf.delete([slip.id for slip in slips])
+        part.storage.delete([entry.id for entry in entries])
 
-    def _say_lost_events(self, slips: Sequence[Slip], reason: str) -> None:
+    def _warn_of_lost_events(self, entries: Sequence[Entry], reason: str) -> None:
         """Somebody waits for these. A line at the 1st, 2nd, 4th, ...: a flood stays readable."""
-        lost = sum(slip.points for slip in slips if slip.priority is Priority.EVENTS)
+        lost = sum(entry.points for entry in entries if entry.priority is Priority.EVENTS)
         before = self._lost_events.get(reason, 0)
         self._lost_events[reason] = before + lost
         if lost and before.bit_length() < (before + lost).bit_length():
@@ -204,8 +197,8 @@ class Queue:
 class Outbox:
     """All queues over one file, or in memory alone when `path` is None.
 
-    What the file holds for exporters that are not in `limits` is deleted and said. `observe` is
-    told (exporter, "dropped", points). OutboxError if the file cannot be used.
+    What the file holds for exporters that are not in `limits` is deleted, with a warning.
+    `observe` is called with (exporter, "dropped", points). OutboxError if the file cannot be used.
     """
 
     def __init__(
@@ -215,30 +208,30 @@ class Outbox:
         clock: Clock,
         observe: Observe = lambda _exporter, _outcome, _points: None,
     ) -> None:
-        self._disk = DiskShelf(path) if path is not None else None
-        slips = self._disk.slips() if self._disk is not None else []
-        ids = count(1 + max((slip.id for _, slip in slips), default=0))
+        self._disk = DiskStorage(path) if path is not None else None
+        entries = self._disk.entries() if self._disk is not None else []
+        ids = count(1 + max((entry.id for _, entry in entries), default=0))
         self._shared = _Shared(clock, observe, ids)
         self.queues: Mapping[str, Queue] = {
             name: Queue(name, limit, self._shared, self._disk) for name, limit in limits.items()
         }
-        self._restore(slips)
+        self._restore(entries)
 
     def close(self) -> None:
-        """Ends the use of the file; what lies in memory alone is counted as dropped."""
+        """Ends the use of the file; what is in memory alone is counted as dropped."""
         with self._shared.lock:
             for queue in self.queues.values():
                 queue.abandon()
             if self._disk is not None:
                 self._disk.close()
 
-    def _restore(self, slips: Iterable[tuple[str, Slip]]) -> None:
+    def _restore(self, entries: Iterable[tuple[str, Entry]]) -> None:
         unclaimed: dict[str, list[int]] = {}
-        for exporter, slip in slips:
+        for exporter, entry in entries:
             if exporter in self.queues:
-                self.queues[exporter].restore(slip)
+                self.queues[exporter].restore(entry)
             else:
-                unclaimed.setdefault(exporter, []).append(slip.id)
+                unclaimed.setdefault(exporter, []).append(entry.id)
         for exporter, ids in unclaimed.items():
             _log.warning("outbox: %d unsent of %r dropped: no such exporter", len(ids), exporter)
             if self._disk is not None:

@@ -1,6 +1,6 @@
 """Empties one queue of the outbox into one backend, on a thread of its own.
 
-Enters: parcels. Leaves: requests, and counts of what became of them.
+Enters: batches. Leaves: requests, and counts of what became of them.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from otel_ofu.model.clock import Clock
-from otel_ofu.outbox.batch import Parcel, Priority
-from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.batch import Batch, Body, Priority
 from otel_ofu.outbox.outcome import Delivered, Outcome, Refused, TooLarge, Transport, Unavailable
 from otel_ofu.outbox.queues import Queue, QueueStats
 from otel_ofu.outbox.tally import Observe, Tally
 
 _log = logging.getLogger(__name__)
 
+# Starting value: longer than any timeout that a transport may be given.
 _NO_LIMIT_S = 3600.0
 
 
@@ -38,13 +38,13 @@ class Backoff:
 
 
 @dataclass(slots=True)
-class _Pace:
-    """How one priority fares: failures in a row, the pause, and what is left of a cut parcel."""
+class _Progress:
+    """Of one priority: failures in a row, the pause, and what is left of a batch in parts."""
 
     failures: int = 0
     not_before_s: float = 0.0
-    parcel_id: int = -1
-    pieces: list[Body] = field(default_factory=list)
+    batch_id: int = -1
+    parts: list[Body] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class SenderStats:
 
 
 class Sender:
-    """`transports` by signal. `observe` is told (exporter, outcome, points).
+    """`transports` by signal. `observe` is called with (exporter, outcome, points).
 
     Only the thread, or whoever calls `step` and `drain` in place of it, touches the transports.
     A backend that is away is tried again, with backoff, until the queue drops what is too old.
@@ -84,7 +84,7 @@ class Sender:
         self._backoff = backoff or Backoff()
         self._chance: Callable[[], float] = random.Random().random  # noqa: S311 - jitter only
         self._tally = Tally(queue.exporter, observe)
-        self._paces = {priority: _Pace() for priority in Priority}
+        self._progress = {priority: _Progress() for priority in Priority}
         self._end_s: float | None = None
         self._thread = threading.Thread(
             target=self._run, name=f"send-{queue.exporter}", daemon=True
@@ -94,7 +94,7 @@ class Sender:
         self._thread.start()
 
     def stop(self, deadline_s: float) -> None:
-        """Tells the thread to end within the deadline, and returns at once."""
+        """Asks the thread to end within the deadline, and returns at once."""
         self._end_s = self._clock.monotonic_s() + deadline_s
         self._queue.wake()
 
@@ -121,23 +121,23 @@ class Sender:
         )
 
     def step(self, limit_s: float = _NO_LIMIT_S) -> float | None:
-        """Tries the next parcel whose time has come; seconds to wait then, None for the next put.
+        """Tries the next batch whose time has come; seconds to wait then, None for the next put.
 
-        0 after an attempt, whatever came of it; a pause is told by the step that finds nothing.
+        0 after an attempt, whatever came of it; the step that finds nothing returns the pause.
         """
         now_s = self._clock.monotonic_s()
-        ready = [p for p, pace in self._paces.items() if pace.not_before_s <= now_s]
-        parcel = self._queue.take(ready)
-        if parcel is None:
+        ready = [p for p, progress in self._progress.items() if progress.not_before_s <= now_s]
+        batch = self._queue.take(ready)
+        if batch is None:
             return self._pause_s(now_s) if len(self._queue) else None
-        failure = self._deliver(parcel, now_s + limit_s)
-        return self._failed(parcel, failure) if failure else self._succeeded(parcel)
+        failure = self._deliver(batch, now_s + limit_s)
+        return self._failed(batch, failure) if failure else self._succeeded(batch)
 
     def drain(self, deadline_s: float) -> None:
         """Sends all of the queue; ends at the deadline, or when a durable queue's backend fails."""
         end_s = self._clock.monotonic_s() + deadline_s
-        for pace in self._paces.values():
-            pace.not_before_s = 0.0
+        for progress in self._progress.values():
+            progress.not_before_s = 0.0
         while (left_s := end_s - self._clock.monotonic_s()) > 0:
             wait_s = self.step(left_s)
             if wait_s is None or (wait_s > 0 and self._queue.durable):
@@ -155,20 +155,20 @@ class Sender:
             transport.close()
 
     def _pause_s(self, now_s: float) -> float | None:
-        waits_s = [pace.not_before_s - now_s for pace in self._paces.values()]
+        waits_s = [progress.not_before_s - now_s for progress in self._progress.values()]
         return min((wait_s for wait_s in waits_s if wait_s > 0), default=None)
 
-    def _deliver(self, parcel: Parcel, end_s: float) -> Unavailable | None:
-        """Sends the parcel, in pieces if need be; the failure that leaves some of it unsent."""
-        pace = self._paces[parcel.priority]
-        if pace.parcel_id != parcel.id:
-            pace.parcel_id, pace.pieces = parcel.id, [parcel.body]
-        while pace.pieces:
-            body = pace.pieces[0]
+    def _deliver(self, batch: Batch, end_s: float) -> Unavailable | None:
+        """Sends the batch, in parts if need be; the failure that leaves some of it unsent."""
+        progress = self._progress[batch.priority]
+        if progress.batch_id != batch.id:
+            progress.batch_id, progress.parts = batch.id, [batch.body]
+        while progress.parts:
+            body = progress.parts[0]
             outcome = self._send(body, end_s - self._clock.monotonic_s())
             if isinstance(outcome, Unavailable):
                 return outcome
-            pace.pieces[:1] = self._settle(body, outcome)
+            progress.parts[:1] = self._settle(body, outcome)
         return None
 
     def _send(self, body: Body, limit_s: float) -> Outcome:
@@ -183,41 +183,41 @@ class Sender:
             return Refused(f"the body cannot be read: {error}")
         except OSError as error:  # a TLS file that is being replaced, no file descriptors left
             return Unavailable(error.strerror or str(error))
-        except Exception as error:  # noqa: BLE001 - said and tried again; the thread must live on
+        except Exception as error:  # noqa: BLE001 - logged and tried again; the thread goes on
             _log.debug("export %s", self._queue.exporter, exc_info=True)
             return Unavailable(f"{type(error).__name__}: {error}")
 
     def _settle(self, body: Body, outcome: Delivered | Refused | TooLarge) -> tuple[Body, ...]:
         """Counts what became of a body; what is still to be sent of it."""
-        place = self._place(body)
+        route = self._route(body)
         match outcome:
             case Delivered(rejected, message):
-                self._tally.took(body.points, min(rejected, body.points), place, message)
+                self._tally.accepted(body.points, min(rejected, body.points), route, message)
             case Refused(message):
-                self._tally.drop(body.points, "refused", place, message)
+                self._tally.drop(body.points, "refused", route, message)
             case TooLarge(message):
-                if (pieces := self._transports[body.signal].halves(body)) is not None:
-                    return pieces
-                self._tally.drop(body.points, "too_large", place, message)
+                if (parts := self._transports[body.signal].halves(body)) is not None:
+                    return parts
+                self._tally.drop(body.points, "too_large", route, message)
         return ()
 
-    def _succeeded(self, parcel: Parcel) -> float:
-        self._paces[parcel.priority] = _Pace()
-        self._tally.answered(self._place(parcel.body))
-        self._queue.done(parcel)
+    def _succeeded(self, batch: Batch) -> float:
+        self._progress[batch.priority] = _Progress()
+        self._tally.recovered(self._route(batch.body))
+        self._queue.done(batch)
         return 0.0
 
-    def _failed(self, parcel: Parcel, failure: Unavailable) -> float:
-        """Puts the parcel back; 0, so that the other priorities get their turn at once."""
-        pace = self._paces[parcel.priority]
-        pace.failures += 1
-        points = sum(body.points for body in pace.pieces)
-        self._tally.failed(points, self._place(parcel.body), failure.message)
-        delay_s = failure.after_s or self._backoff.delay_s(pace.failures, self._chance())
-        pace.not_before_s = self._clock.monotonic_s() + delay_s
-        self._queue.put_back(parcel)
+    def _failed(self, batch: Batch, failure: Unavailable) -> float:
+        """Puts the batch back; 0, so that the other priorities go at once."""
+        progress = self._progress[batch.priority]
+        progress.failures += 1
+        points = sum(body.points for body in progress.parts)
+        self._tally.failed(points, self._route(batch.body), failure.message)
+        delay_s = failure.after_s or self._backoff.delay_s(progress.failures, self._chance())
+        progress.not_before_s = self._clock.monotonic_s() + delay_s
+        self._queue.put_back(batch)
         return 0.0
 
-    def _place(self, body: Body) -> str:
+    def _route(self, body: Body) -> str:
         transport = self._transports.get(body.signal)
-        return f"{body.signal} to {transport.place}" if transport else body.signal
+        return f"{body.signal} to {transport.endpoint}" if transport else body.signal

@@ -12,7 +12,7 @@ from otel_ofu.catalog.registry import load_registry
 from otel_ofu.export.metrics import EncoderOptions, MetricEncoder
 from otel_ofu.export.request import RequestLimits, unpack
 from otel_ofu.model import Attribute, Entity, Observation, Window
-from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.batch import Body
 
 START_S = 1_700_000_000.0
 COMMON: Mapping[str, Attribute] = {"service.name": "otel-ofu", "host.name": "node-1"}

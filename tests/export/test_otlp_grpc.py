@@ -24,7 +24,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 from otel_ofu.export.otlp import check
 from otel_ofu.export.otlp_grpc import GrpcTransport, judged
 from otel_ofu.export.settings import OtlpOptions, OtlpSettings, resolve
-from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.batch import Body
 from otel_ofu.outbox.outcome import Delivered, Outcome, Refused, TooLarge, Unavailable
 from tests.export.samples import body
 from tests.export.servers import Answer, grpc_server

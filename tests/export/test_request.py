@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from otel_ofu.export.request import halves, pack, require_fast_protobuf, unpack
-from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.batch import Body
 from tests.export.samples import body, request, values
 
 

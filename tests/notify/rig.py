@@ -19,7 +19,7 @@ from otel_ofu.notify.integrations import Integration, integrations_of, queue_lim
 from otel_ofu.notify.notification import Notification
 from otel_ofu.notify.router import Router
 from otel_ofu.notify.settings import RouteSettings
-from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.batch import Body
 from otel_ofu.outbox.queues import Outbox
 
 NOW_S = 1_800_000_000.0  # a Friday, 08:00 UTC

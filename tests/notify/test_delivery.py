@@ -28,8 +28,7 @@ from otel_ofu.notify.message import MessageOptions
 from otel_ofu.notify.notification import Notification
 from otel_ofu.notify.settings import RouteSettings
 from otel_ofu.notify.webhook import signature
-from otel_ofu.outbox.batch import Priority
-from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.batch import Body, Priority
 from otel_ofu.outbox.outcome import Delivered, Outcome, Refused, TooLarge, Transport, Unavailable
 from otel_ofu.outbox.queues import Outbox
 from tests.export.servers import Reply, http_server
@@ -394,10 +393,10 @@ def test_what_waits_is_there_after_a_restart_and_holds_no_secret(tmp_path: Path)
     with http_server() as server:
         (tmp_path / "url").write_text(f"{server.url}/{SECRET}")
         with live(written, box) as r:
-            parcel = r.outbox.queues[WEBHOOK].take()
-            assert parcel is not None
-            assert SECRET.encode() not in gzip.decompress(parcel.body.gzipped)
-            r.outbox.queues[WEBHOOK].put_back(parcel)
+            batch = r.outbox.queues[WEBHOOK].take()
+            assert batch is not None
+            assert SECRET.encode() not in gzip.decompress(batch.body.gzipped)
+            r.outbox.queues[WEBHOOK].put_back(batch)
             r.delivery.senders[0].step()
             assert [got.path for got in server.got] == [f"/{SECRET}"]
 

@@ -11,7 +11,7 @@ import pytest
 from otel_ofu.notify.alert import opened
 from otel_ofu.notify.notification import Notification
 from otel_ofu.notify.stdout import StdoutTransport
-from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.batch import Body
 from otel_ofu.outbox.outcome import Delivered, Unavailable
 from tests.notify import rig
 from tests.notify.rig import NOW_S, settings

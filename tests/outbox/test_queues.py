@@ -15,10 +15,9 @@ from pathlib import Path
 import pytest
 
 from otel_ofu.model.clock import VirtualClock
-from otel_ofu.outbox.batch import Limits, Priority
-from otel_ofu.outbox.body import Body
-from otel_ofu.outbox.outbox_file import OutboxError
+from otel_ofu.outbox.batch import Body, Limits, Priority
 from otel_ofu.outbox.queues import Outbox, Queue
+from otel_ofu.outbox.storage import OutboxError
 from tests.waiting import HANGS_S
 
 Opened = Callable[..., Outbox]
@@ -31,9 +30,9 @@ def body(number: int, size: int = 4) -> Body:
 def numbers(queue: Queue) -> list[int]:
     """Takes everything."""
     found = []
-    while (parcel := queue.take()) is not None:
-        found.append(int(parcel.body.gzipped[-4:]))
-        queue.done(parcel)
+    while (batch := queue.take()) is not None:
+        found.append(int(batch.body.gzipped[-4:]))
+        queue.done(batch)
     return found
 
 
@@ -64,13 +63,13 @@ def test_what_is_put_comes_out_in_order_and_events_before_metrics(place: Path | 
         assert queue.take() is None
 
 
-def test_a_parcel_is_what_was_put(place: Path | None) -> None:
+def test_a_batch_is_what_was_put(place: Path | None) -> None:
     with opened(place) as outbox:
         queue = outbox.queues["otlp"]
         queue.put(Body("logs", b"\x00\xff", 7), Priority.EVENTS)
-        parcel = queue.take()
-        assert parcel is not None
-        assert (parcel.body, parcel.exporter, parcel.priority, parcel.created_s) == (
+        batch = queue.take()
+        assert batch is not None
+        assert (batch.body, batch.exporter, batch.priority, batch.created_s) == (
             Body("logs", b"\x00\xff", 7),
             "otlp",
             Priority.EVENTS,
@@ -83,9 +82,9 @@ def test_what_is_put_back_comes_again_at_its_place(place: Path | None) -> None:
         queue = outbox.queues["otlp"]
         queue.put(body(0))
         queue.put(body(1))
-        parcel = queue.take()
-        assert parcel is not None
-        queue.put_back(parcel)
+        batch = queue.take()
+        assert batch is not None
+        queue.put_back(batch)
         assert numbers(queue) == [0, 1]
 
 
@@ -147,9 +146,9 @@ def test_a_restart_finds_everything_again_in_order(tmp_path: Path) -> None:
         for number in range(3):
             outbox.queues["otlp"].put(body(number))
         outbox.queues["otlp"].put(body(3), Priority.EVENTS)
-        parcel = outbox.queues["otlp"].take()
-        assert parcel is not None
-        outbox.queues["otlp"].done(parcel)
+        batch = outbox.queues["otlp"].take()
+        assert batch is not None
+        outbox.queues["otlp"].done(batch)
     with opened(path) as outbox:
         queue = outbox.queues["otlp"]
         assert (queue.stats().size_bytes, queue.stats().bodies) == (12, 3)
@@ -207,7 +206,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from otel_ofu.model.clock import SystemClock
-from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.batch import Body
 from otel_ofu.outbox.queues import Outbox
 from otel_ofu.outbox.batch import Limits
 queue = Outbox(Path(sys.argv[1]), {"otlp": Limits()}, SystemClock()).queues["otlp"]
@@ -345,9 +344,9 @@ def test_damage_anywhere_in_the_file_costs_at_most_what_was_in_it(
         queue = outbox.queues["otlp"]
         queue.put(Body("metrics", b"new", 1))
         found = []
-        while (parcel := queue.take()) is not None:
-            found.append(parcel.body.gzipped)
-            queue.done(parcel)
+        while (batch := queue.take()) is not None:
+            found.append(batch.body.gzipped)
+            queue.done(batch)
         assert b"new" in found
         assert len(found) <= 31
 
@@ -412,7 +411,7 @@ FULL_DISK = """
 import resource, sys
 from pathlib import Path
 from otel_ofu.model.clock import SystemClock
-from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.batch import Body
 from otel_ofu.outbox.queues import Outbox
 from otel_ofu.outbox.batch import Limits
 outbox = Outbox(Path(sys.argv[1]), {"otlp": Limits(max_bytes=200_000)}, SystemClock())
@@ -421,8 +420,8 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 for number in range(100):
     queue.put(Body("metrics", bytes(10_000), 1))
 taken = 0
-while (parcel := queue.take()) is not None:
-    queue.done(parcel)
+while (batch := queue.take()) is not None:
+    queue.done(batch)
     taken += 1
 print(taken, sum(queue.stats().dropped.values()))
 """

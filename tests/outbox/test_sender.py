@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from otel_ofu.export.request import halves
 from otel_ofu.model.clock import Clock, SystemClock, VirtualClock
-from otel_ofu.outbox.batch import Limits, Priority
-from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.batch import Body, Limits, Priority
 from otel_ofu.outbox.outcome import Delivered, Outcome, Refused, TooLarge, Unavailable
 from otel_ofu.outbox.queues import Outbox, Queue
 from otel_ofu.outbox.sender import Backoff, Sender
@@ -34,7 +33,7 @@ class ScriptedTransport:
     delivered: list[Body] = field(default_factory=list)
     limits_s: list[float] = field(default_factory=list)
     closed: int = 0
-    place: str = "http://backend/v1/metrics"
+    endpoint: str = "http://backend/v1/metrics"
 
     def send(self, body: Body, limit_s: float) -> Outcome:
         self.limits_s.append(limit_s)
@@ -136,7 +135,7 @@ def test_an_event_overtakes_metrics_that_wait() -> None:
 
 def test_a_backend_that_takes_no_events_still_gets_its_metrics() -> None:
     event = Body("logs", body().gzipped, 1)
-    logs = ScriptedTransport([Unavailable("full", 10.0)], place="http://backend/v1/logs")
+    logs = ScriptedTransport([Unavailable("full", 10.0)], endpoint="http://backend/v1/logs")
     with rig() as r:
         r.sender._transports = {"metrics": r.transport, "logs": logs}
         r.queue.put(event, Priority.EVENTS)

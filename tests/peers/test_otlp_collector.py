@@ -25,8 +25,7 @@ from otel_ofu.export.settings import OtlpOptions, OtlpSettings, Signal, resolve
 from otel_ofu.model import Entity, Observation, Window
 from otel_ofu.model.clock import SystemClock
 from otel_ofu.model.event import WARN, Event
-from otel_ofu.outbox.batch import Limits, Priority
-from otel_ofu.outbox.body import Body
+from otel_ofu.outbox.batch import Body, Limits, Priority
 from otel_ofu.outbox.outcome import Transport
 from otel_ofu.outbox.queues import Outbox, Queue
 from otel_ofu.outbox.sender import Backoff, Sender
