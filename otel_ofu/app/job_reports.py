@@ -20,7 +20,7 @@ from otel_ofu.mfu import JobReport
 from otel_ofu.mfu.logs import Follower, build_follower
 from otel_ofu.model import Entity, Observation, Window
 from otel_ofu.model.clock import Clock
-from otel_ofu.model.log_once import Once
+from otel_ofu.model.log_once import LogOnce
 from otel_ofu.receive import Receiver
 from otel_ofu.store import Store
 
@@ -52,7 +52,7 @@ class Voices:
         self._lock = threading.Lock()
         self._reports: list[JobReport] = []
         self._newest: dict[str, dict[str, tuple[float, float]]] = {}
-        self._once = Once(log, "log ")
+        self._once = LogOnce(log, "log ")
 
     def poll(self, now_s: float) -> None:
         """Looks at the logs; a look can take long where a file server is away."""
@@ -62,7 +62,7 @@ class Voices:
         with self._lock:
             self._reports += reports
         for source, problem in self._logs.problems().items():
-            self._once.tell(f"{source}: {problem}")
+            self._once.log(f"{source}: {problem}")
 
     def heard(self, jobs: Sequence[str]) -> tuple[list[Observation], list[Observation]]:
         """What was said since the last call: from logs, and pushed.

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from otel_ofu.model.clock import Clock, SystemClock
-from otel_ofu.model.log_once import Once
+from otel_ofu.model.log_once import LogOnce
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class Scheduler:
         self._stopped = threading.Event()
         self._watch: threading.Thread | None = None
         self._workers: dict[str, _Worker] = {}
-        self._once = Once(log, level=logging.ERROR)
+        self._once = LogOnce(log, level=logging.ERROR)
 
     def every(self, name: str, interval_s: float, tick: Tick) -> None:
         """Registers a tick; one of that name after `start` gets another interval."""
@@ -112,7 +112,7 @@ class Scheduler:
             try:
                 tick(math.floor(self._clock.now_s() / interval_s + 1e-9) * interval_s)
             except Exception as error:  # noqa: BLE001 - the next round may succeed
-                self._once.tell(f"{name}: {type(error).__name__}: {error}")
+                self._once.log(f"{name}: {type(error).__name__}: {error}")
                 self._outcome(name, "failed")
 
         def start() -> None:

@@ -1,6 +1,6 @@
-"""What the path of a cgroup says: a job of a scheduler, a pod, a container.
+"""What the path of a cgroup names: a job of a scheduler, a pod, a container.
 
-Enters: the lines of /proc/PID/cgroup. Leaves: `Place`.
+Enters: the lines of /proc/PID/cgroup. Leaves: `Cgroup`.
 Sources: Slurm cgroup/v1 and v2 plug-ins; kubelet's cgroupfs and systemd drivers with docker,
 containerd and CRI-O; IBM Spectrum LSF and OpenPBS cgroup hooks.
 """
@@ -27,7 +27,7 @@ _PBS = re.compile(r"/pbs_jobs\.service/jobid/([^/]+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Cgroup:
     """Where a process runs, as far as its cgroup names a known thing; "" where it does not.
 
     `scope` is equal for processes of one job, pod or container; where nothing is known, of one
@@ -46,7 +46,7 @@ class Place:
     folders: tuple[str, ...] = ()
 
 
-def place_of(lines: Sequence[CgroupLine]) -> Place:
+def cgroup_of(lines: Sequence[CgroupLine]) -> Cgroup:
     paths = [line.path for line in lines]
     slurm = _first(_SLURM, paths)
     pod = _last(_POD, paths).replace("_", "-")
@@ -56,7 +56,7 @@ def place_of(lines: Sequence[CgroupLine]) -> Place:
     # A job that runs inside a container, and a container that runs inside a job, are both one.
     scope = f"{job}|{sluid}|{pod}|{container}|{lsf}|{pbs}"
     known = bool(scope.strip("|"))
-    return Place(
+    return Cgroup(
         scope=scope if known else "|".join(paths),
         known=known,
         slurm_job=job,

@@ -19,8 +19,8 @@ _NUMBER = re.compile(r"(?:gpu-)?(\d+)(?:\.(\d+))?")
 _PCI = re.compile(r"(?:[0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])")
 
 
-class Inventory:
-    """The devices of one poll. Without any, only ids that are UUIDs can be told."""
+class DeviceIndex:
+    """The devices of one poll. Without any, only ids that are UUIDs are recognised."""
 
     def __init__(self, devices: Iterable[Device] = ()) -> None:
         self._uuids: set[str] = set()
@@ -49,7 +49,7 @@ class Inventory:
     def numbered(self, text: str) -> str | None:
         """As `uuid`, and bare numbers: 3, 3.7 for an instance, gpu-3.
 
-        Only for lists that hold nothing but GPUs: a number does not say what it numbers.
+        Only for lists that hold nothing but GPUs: a number does not show what it numbers.
         """
         number = _NUMBER.fullmatch(text)
         return self._by_number(number) if number else self.uuid(text)
@@ -82,5 +82,5 @@ class Inventory:
 
 
 def _pci(text: str, found: re.Match[str]) -> str:
-    """The domain has four digits in one place and eight in another."""
+    """The domain has four digits in some lists and eight in others."""
     return f"{int(text.partition(':')[0], 16):x}:{found[1].lower()}"

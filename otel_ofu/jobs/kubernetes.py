@@ -1,24 +1,34 @@
 """Kubernetes: the pod that a process runs in, and how pods are named.
 
-Enters: a `Place`, what is known of the node's pods. Leaves: `Claim`s. The id of a job is
-`namespace/pod` where the name is known, else the UID of the pod.
+Enters: a `Cgroup`; the kubelet's address, or its log folder. Leaves: `Pod`s and `Claim`s. The id of
+a job is `namespace/pod` where the name is known, else the UID of the pod.
+Source: kubelet /pods (port 10250, permission nodes/proxy or nodes/pods; or the read-only port).
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from http.client import OK
 from pathlib import Path
+from typing import Any
 
-from otel_ofu.jobs.cgroups import Place
+from otel_ofu.jobs.cgroups import Cgroup
 from otel_ofu.jobs.owner import JOB_ID, Claim
+from otel_ofu.jobs.settings import KubernetesSettings
+from otel_ofu.net.http_client import Failure, HttpClient, HttpError
+from otel_ofu.net.secrets import authorization
+from otel_ofu.net.tls import TlsFiles
 
 NAME = "k8s"
 CONTAINER = "container"
 NAMESPACE_NAME = "k8s.namespace.name"
 POD_NAME = "k8s.pod.name"
 POD_UID = "k8s.pod.uid"
+_MOST_BYTES = 64 * 2**20
+"""Starting value: a pod has a few kB, a node at most a few hundred of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +41,14 @@ class Pod:
     attributes: Mapping[str, str] = field(default_factory=dict)
 
     def claim(self, container: str = "", container_id: str = "") -> Claim:
-        told = {
+        known = {
             NAMESPACE_NAME: self.namespace,
             POD_NAME: self.name,
             POD_UID: self.uid,
             "k8s.container.name": container,
             "container.id": container_id,
         }
-        attributes = {name: value for name, value in told.items() if value}
+        attributes = {name: value for name, value in known.items() if value}
         labels = {name: value for name, value in self.attributes.items() if name != JOB_ID}
         job = self.attributes.get(JOB_ID) or f"{self.namespace}/{self.name}"
         return Claim(NAME, job, {**attributes, **labels})
@@ -54,26 +64,26 @@ class Pods:
     def named(self, namespace: str, name: str) -> Pod:
         return self._by_name.get((namespace, name)) or Pod(namespace, name)
 
-    def claim(self, place: Place) -> Claim | None:
+    def claim(self, cgroup: Cgroup) -> Claim | None:
         """Of a process in a pod."""
-        if not place.pod_uid:
+        if not cgroup.pod_uid:
             return None
-        pod = self._by_uid.get(place.pod_uid)
+        pod = self._by_uid.get(cgroup.pod_uid)
         if pod:
-            return pod.claim(container_id=place.container_id)
-        told = {POD_UID: place.pod_uid, "container.id": place.container_id}
-        return Claim(NAME, place.pod_uid, {name: value for name, value in told.items() if value})
+            return pod.claim(container_id=cgroup.container_id)
+        known = {POD_UID: cgroup.pod_uid, "container.id": cgroup.container_id}
+        return Claim(NAME, cgroup.pod_uid, {name: value for name, value in known.items() if value})
 
 
 def is_nameless(claim: Claim) -> bool:
     return claim.provider == NAME and POD_NAME not in claim.attributes
 
 
-def container_claim(place: Place) -> Claim | None:
+def container_claim(cgroup: Cgroup) -> Claim | None:
     """Of a process in a container that no scheduler is known for."""
-    if not place.container_id:
+    if not cgroup.container_id:
         return None
-    return Claim(CONTAINER, place.container_id, {"container.id": place.container_id})
+    return Claim(CONTAINER, cgroup.container_id, {"container.id": cgroup.container_id})
 
 
 def logged_pods(folder: Path) -> tuple[Pod, ...]:
@@ -84,3 +94,59 @@ def logged_pods(folder: Path) -> tuple[Pod, ...]:
     """
     parts = (name.split("_") for name in os.listdir(folder))  # noqa: PTH208 - names alone
     return tuple(Pod(p[0], p[1], p[2]) for p in parts if len(p) == 3)  # noqa: PLR2004
+
+
+class KubeletError(Exception):
+    """The kubelet did not answer, in one line."""
+
+
+class Kubelet:
+    """One request a poll. Proxies from the environment are not used: it is on this node."""
+
+    def __init__(self, settings: KubernetesSettings, timeout_s: float) -> None:
+        self._settings = settings
+        self._timeout_s = timeout_s
+        files = TlsFiles(ca_file=settings.kubelet_ca_file)
+        self._client = HttpClient(files, limit_bytes=_MOST_BYTES)
+
+    def pods(self) -> tuple[Pod, ...]:
+        """Waits up to the timeout for all of it. Raises `KubeletError`."""
+        try:
+            return tuple(_pods(json.loads(self._body()), self._settings.pod_labels))
+        except HttpError as error:
+            named = "kubelet_" if error.failure is Failure.TLS_FILES else ""
+            raise KubeletError(f"{named}{error}") from error
+        except ValueError as error:
+            raise KubeletError(str(error)) from error
+        except (TypeError, AttributeError, KeyError) as error:
+            raise KubeletError("the answer is no list of pods") from error
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _body(self) -> bytes:
+        url = self._settings.kubelet_url.rstrip("/") + "/pods"
+        response = self._client.get(url, self._headers(), self._timeout_s)
+        if response.status != OK:
+            raise ValueError(f"answered {response.status_line}")
+        if response.truncated:
+            raise ValueError(f"more than {_MOST_BYTES} bytes")
+        return response.body
+
+    def _headers(self) -> dict[str, str]:
+        """Read anew each time: the token is rotated. Never sent in the clear."""
+        path = self._settings.kubelet_token_file
+        if not self._settings.kubelet_url.lower().startswith("https:") or not Path(path).is_file():
+            return {}
+        return authorization(token_file=path)
+
+
+def _pods(answer: Any, labels: Mapping[str, str]) -> Iterator[Pod]:  # noqa: ANN401 - JSON
+    for item in answer["items"] or ():
+        metadata = item["metadata"]
+        has = metadata.get("labels") or {}
+        attributes = {labels[name]: str(has[name]) for name in labels if has.get(name)}
+        uid = (metadata.get("annotations") or {}).get("kubernetes.io/config.hash") or metadata[
+            "uid"
+        ]
+        yield Pod(metadata["namespace"], metadata["name"], uid, attributes)

@@ -1,4 +1,4 @@
-"""The two nouns of this package: what somebody says of an owner, and the owner.
+"""The nouns of this package: who holds a device, what a provider claims, the owner, the report.
 
 Plain frozen values; no I/O.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 JOB_ID = "ofu.job.id"
 JOB_SOURCE = "ofu.job.source"
@@ -16,7 +17,7 @@ SOURCE = "source"
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What one provider says: a job id, or "" where it knows attributes alone."""
+    """What one provider reports: a job id, or "" where it knows attributes alone."""
 
     provider: str
     job_id: str
@@ -39,3 +40,33 @@ class Owner:
     attributes: Mapping[str, str]
     pids: tuple[int, ...] = ()
     share: float = 1.0
+
+
+class GpuHolder(Protocol):
+    """A compute process on a device (`otel_ofu.sources.nvml.GpuProcess`); pids are the host's."""
+
+    @property
+    def device_uuid(self) -> str: ...
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def gpu_instance_id(self) -> int | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PollReport:
+    """How the last poll went; `polled_at_s` is None before the first.
+
+    `unowned`: processes on a GPU that no provider knows. `problems`: one line a cause.
+    `counts`: kind -> how often since the start.
+    """
+
+    polled_at_s: float | None = None
+    seconds: float = 0.0
+    devices: int = 0
+    processes: int = 0
+    unowned: int = 0
+    problems: tuple[str, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)

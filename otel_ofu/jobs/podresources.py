@@ -1,23 +1,26 @@
 """The kubelet's PodResources API, v1: which container was given which device.
 
-Enters: the path of the unix socket. Leaves: `Grant`s. The messages are described here, field by
-field, as far as they are read; others are skipped.
-Source: k8s.io/kubelet/pkg/apis/podresources/v1/api.proto.
+Enters: the path of the unix socket. Leaves: `Grant`s. The messages are in podresources.proto, which
+is read here: generated code fits few versions of protobuf's runtime.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import grpc
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 METHOD = "/v1.PodResourcesLister/List"
 _MOST_BYTES = 16 * 2**20
+"""Starting value: a node with some hundred containers answers with less than one MiB."""
 _OPTIONS = (
     ("grpc.max_receive_message_length", _MOST_BYTES),
     ("grpc.default_authority", "localhost"),
@@ -26,32 +29,13 @@ _OPTIONS = (
     ("grpc.initial_reconnect_backoff_ms", 500),
     ("grpc.max_reconnect_backoff_ms", 5000),
 )
-# message -> field -> (number, message that it is made of, or "" for a string, repeated)
-_MESSAGES: Mapping[str, Mapping[str, tuple[int, str, bool]]] = {
-    "ListPodResourcesResponse": {"pod_resources": (1, "PodResources", True)},
-    "PodResources": {
-        "name": (1, "", False),
-        "namespace": (2, "", False),
-        "containers": (3, "ContainerResources", True),
-    },
-    "ContainerResources": {
-        "name": (1, "", False),
-        "devices": (2, "ContainerDevices", True),
-        "dynamic_resources": (5, "DynamicResource", True),
-    },
-    "ContainerDevices": {"resource_name": (1, "", False), "device_ids": (2, "", True)},
-    "DynamicResource": {"claim_resources": (4, "ClaimResource", True)},
-    "ClaimResource": {
-        "cdi_devices": (1, "CDIDevice", True),
-        "driver_name": (2, "", False),
-        "device_name": (4, "", False),
-    },
-    "CDIDevice": {"name": (1, "", False)},
-}
+_PACKAGE = "otel_ofu.podresources"
+_MESSAGE = re.compile(r"message (\w+) \{([^}]*)\}")
+_FIELD = re.compile(r"(repeated )?(\w+) (\w+) = (\d+);")
 
 
 class PodResourcesError(Exception):
-    """The kubelet did not answer, in its words."""
+    """The kubelet did not answer; the text is its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +50,7 @@ class Grant:
 
 
 class PodResources:
-    """Keeps one channel; `grpc` is imported when first asked."""
+    """Keeps one channel; `grpc` is imported at the first request."""
 
     def __init__(self, socket: Path, timeout_s: float) -> None:
         self._socket = socket
@@ -86,7 +70,7 @@ class PodResources:
             self.close()
             raise PodResourcesError(f"{error.code().name}: {error.details()}") from error
         except ValueError as error:
-            raise PodResourcesError(f"no answer of this API: {error}") from error
+            raise PodResourcesError(f"not an answer of this API: {error}") from error
 
     def close(self) -> None:
         channel, self._channel = self._channel, None
@@ -95,7 +79,7 @@ class PodResources:
 
 
 def parse(answer: bytes) -> Iterator[Grant]:
-    """Raises ValueError for bytes that are no such message."""
+    """Raises ValueError for bytes that are not such a message."""
     from google.protobuf.message import DecodeError  # noqa: PLC0415 - as grpc
 
     try:
@@ -120,23 +104,25 @@ def _devices(container: Any) -> Iterator[tuple[str, tuple[str, ...]]]:  # noqa: 
 
 @cache
 def _response_class() -> Any:  # noqa: ANN401 - protobuf makes the class
-    from google.protobuf import (  # noqa: PLC0415 - as grpc
-        descriptor_pb2,
-        descriptor_pool,
-        message_factory,
-    )
+    from google.protobuf import descriptor_pool, message_factory  # noqa: PLC0415 - as grpc
 
-    file = descriptor_pb2.FileDescriptorProto(name="podresources.proto", package="v1")
-    file.syntax = "proto3"
-    for name, fields in _MESSAGES.items():
-        message = file.message_type.add(name=name)
-        for field, (number, made_of, repeated) in fields.items():
-            described = message.field.add(name=field, number=number)
-            described.type = described.TYPE_MESSAGE if made_of else described.TYPE_STRING
-            described.label = described.LABEL_REPEATED if repeated else described.LABEL_OPTIONAL
-            if made_of:
-                described.type_name = f".v1.{made_of}"
-    pool = descriptor_pool.DescriptorPool()  # its own: others may know a package v1 as well
-    pool.Add(file)
-    found = pool.FindMessageTypeByName("v1.ListPodResourcesResponse")
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(_described(files("otel_ofu.jobs").joinpath("podresources.proto").read_text("utf-8")))
+    found = pool.FindMessageTypeByName(f"{_PACKAGE}.ListPodResourcesResponse")
     return message_factory.GetMessageClass(found)
+
+
+def _described(text: str) -> FileDescriptorProto:
+    """A .proto file of messages whose fields are strings or other messages of the file."""
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto  # noqa: PLC0415 - as grpc
+
+    file = FileDescriptorProto(name="podresources.proto", package=_PACKAGE, syntax="proto3")
+    for name, fields in _MESSAGE.findall(text):
+        message = file.message_type.add(name=name)
+        for repeated, kind, field, number in _FIELD.findall(fields):
+            added = message.field.add(name=field, number=int(number))
+            added.label = added.LABEL_REPEATED if repeated else added.LABEL_OPTIONAL
+            added.type = added.TYPE_STRING if kind == "string" else added.TYPE_MESSAGE
+            if kind != "string":
+                added.type_name = f".{_PACKAGE}.{kind}"
+    return file

@@ -1,49 +1,62 @@
-"""One poll: asks everybody, puts together what they say.
+"""One poll: the answers of all providers, and the owners that follow from them.
 
-Enters: what the driver, /proc, cgroups, the kubelet and the source say now. Leaves: the owners of
-each device. Whoever does not answer is a trouble; the others still count.
+Enters: what the driver, /proc, cgroups, the kubelet and the source answer now. Leaves: the owners
+of each device. What fails or hangs is a trouble; the rest still counts.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from otel_ofu.files.procfs import ProcFs
 from otel_ofu.jobs import allocations, kubernetes, slurm
 from otel_ofu.jobs.attribution import Attribution, Claims
 from otel_ofu.jobs.claims import claims_of, variables
-from otel_ofu.jobs.devices import Inventory
-from otel_ofu.jobs.holders import GpuHolder
-from otel_ofu.jobs.kubelet import Kubelet, KubeletError
-from otel_ofu.jobs.kubernetes import Pod, Pods
-from otel_ofu.jobs.lately import Lately
-from otel_ofu.jobs.neighbours import Neighbours
-from otel_ofu.jobs.owner import MAPPING, SOURCE, Claim, Owner
+from otel_ofu.jobs.devices import DeviceIndex
+from otel_ofu.jobs.kubernetes import Kubelet, KubeletError, Pod, Pods
+from otel_ofu.jobs.owner import MAPPING, SOURCE, Claim, GpuHolder, Owner
 from otel_ofu.jobs.podresources import Grant, PodResources, PodResourcesError
+from otel_ofu.jobs.processes import Neighbours, ProcessReader, ProcessSnapshot
 from otel_ofu.jobs.settings import JobSettings
-from otel_ofu.jobs.watch import Look, Watch
 from otel_ofu.model import Device
-from otel_ofu.model.log_once import Troubles
+from otel_ofu.model.log_once import CountedLogOnce
 
 log = logging.getLogger(__name__)
 
 Owners = Mapping[str, tuple[Owner, ...]]
 Answer = TypeVar("Answer")
+MOST_MISSED = 3
+"""Polls in a row that an answer outlives. Starting value: a kubelet restarts in a minute."""
+
+Step = str | int
+"""What a poll waits for: a provider, or a process by its id."""
+
 _Listed = tuple[Sequence[GpuHolder], float | None]
 """Processes, and the uptime when the driver listed them."""
 
 
+FOREIGN = (
+    "the agent runs in a PID namespace of its own, so the driver's process ids cannot "
+    "be resolved; give it the host's (hostPID: true, or --pid=host)"
+)
+
+
 @dataclass(frozen=True, slots=True)
-class Inputs:
-    """What a poll asks of the rest of the agent; each may fail, none may hang for long."""
+class PollInputs:
+    """What a poll asks of the rest of the agent; each may fail or hang."""
 
     processes: Callable[[], Sequence[GpuHolder]]
     devices: Callable[[], Sequence[Device]]
     source_owners: Callable[[], Mapping[str, Mapping[str, str]]]
+    proc_root: Path
+    cgroup_root: Path
+    call_timeout_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,43 +68,69 @@ class Polled:
     unowned: int = 0
 
 
+class LastKnown(Generic[Answer]):
+    """The last answer of a provider that now and then gives none, for a few polls.
+
+    A kubelet that restarts would otherwise end the series of all jobs on the node and begin others.
+    """
+
+    def __init__(self, nothing: Answer) -> None:
+        self._nothing = nothing
+        self._last = nothing
+        self._missed = 0
+
+    def update(self, answer: Answer | None) -> Answer:
+        if answer is not None:
+            self._last, self._missed = answer, 0
+        else:
+            self._missed += 1
+            if self._missed > MOST_MISSED:
+                self._last = self._nothing
+        return self._last
+
+
 class Poll:
-    """Belongs to one thread."""
+    """Belongs to one thread. `avoided`: a step that is left out, as it hangs in another thread."""
 
     def __init__(
-        self,
-        settings: JobSettings,
-        inputs: Inputs,
-        proc_root: Path,
-        cgroup_root: Path,
-        call_timeout_s: float,
+        self, settings: JobSettings, inputs: PollInputs, troubles: CountedLogOnce | None = None
     ) -> None:
         names = variables(settings)
-        self.troubles = Troubles(log, "jobs: ")
+        self.troubles = troubles or CountedLogOnce(log, "jobs: ")
+        self.step: Step | None = None
+        """What is waited for, for whoever finds that the poll hangs."""
+        self.avoided: Step | None = None
         self._settings = settings
         self._pod_resources_path = Path(settings.kubernetes.pod_resources)
         self._inputs = inputs
-        self._procfs = ProcFs(proc_root)
-        self._cgroup_root = cgroup_root
-        self._neighbours = Neighbours(self._procfs, cgroup_root, names)
-        self._watch = Watch(self._procfs, self._neighbours, names, self.troubles)
+        self._procfs = ProcFs(inputs.proc_root)
+        self._neighbours = Neighbours(self._procfs, inputs.cgroup_root, names)
+        self._reader = ProcessReader(self._procfs, self._neighbours, names, self.troubles)
         self._attribution = Attribution(settings.providers)
-        self._pod_resources = PodResources(self._pod_resources_path, call_timeout_s)
-        self._kubelet = Kubelet(settings.kubernetes, call_timeout_s)
-        self._holders: Lately[_Listed] = Lately(((), None))
-        self._grants: Lately[Sequence[Grant]] = Lately(())
-        self._pods_listed: Lately[Sequence[Pod]] = Lately(())
-        self._pods_logged: Lately[Sequence[Pod]] = Lately(())
+        self._pod_resources = PodResources(self._pod_resources_path, inputs.call_timeout_s)
+        self._kubelet = Kubelet(settings.kubernetes, inputs.call_timeout_s)
+        self._holders: LastKnown[_Listed] = LastKnown(((), None))
+        self._grants: LastKnown[Sequence[Grant]] = LastKnown(())
+        self._pods_listed: LastKnown[Sequence[Pod]] = LastKnown(())
+        self._pods_logged: LastKnown[Sequence[Pod]] = LastKnown(())
+
+    def successor(self) -> Poll:
+        """For another thread, when this one hangs: it goes on with the last answers."""
+        made = Poll(self._settings, self._inputs, self.troubles.successor())
+        made._reader = self._reader.successor(made._neighbours, made.troubles)
+        made._holders, made._grants = copy(self._holders), copy(self._grants)
+        made._pods_listed, made._pods_logged = copy(self._pods_listed), copy(self._pods_logged)
+        return made
 
     def run(self) -> Polled:
         self.troubles.begin()
-        holders, listed_s = self._holders.told(self._listed_holders())
-        inventory = Inventory(self._asked(self._inputs.devices, "the list of devices") or ())
-        looks = self._looks(holders, listed_s)
+        holders, listed_s = self._holders.update(self._listed_holders())
+        index = DeviceIndex(self._ask("the list of devices", self._inputs.devices) or ())
+        snapshots = self._snapshots(holders, listed_s)
         pods = self._pods()
-        on_device = self._on_devices(holders, looks, pods, inventory)
+        on_device = self._on_devices(holders, snapshots, pods, index)
         allocated: dict[str, list[Claim]] = {}
-        for uuid, claim in self._allocations(pods, inventory):
+        for uuid, claim in self._allocations(pods, index):
             allocated.setdefault(uuid, []).append(claim)
         owners = {
             uuid: self._attribution.owners(on_device.get(uuid, {}), allocated.get(uuid, ()))
@@ -99,60 +138,74 @@ class Poll:
         }
         return _polled(owners, on_device)
 
-    def _listed_holders(self) -> _Listed | None:
-        holders = self._asked(self._inputs.processes, "the driver's list of processes")
-        return None if holders is None else (holders, self._procfs.uptime_s())
-
     def close(self) -> None:
         self._pod_resources.close()
         self._kubelet.close()
 
-    def _looks(self, holders: Sequence[GpuHolder], listed_s: float | None) -> dict[int, Look]:
+    def _ask(self, step: Step, function: Callable[[], Answer]) -> Answer | None:
+        """The answer; None where it fails or the step is avoided."""
+        if step == self.avoided:
+            self.troubles.note("left_out", hang_text(step))
+            return None
+        self.step = step
+        try:
+            return function()
+        except Exception as error:  # noqa: BLE001 - whatever the driver's bindings raise
+            self.troubles.note("not_answered", f"{_name(step)}: {type(error).__name__}: {error}")
+            return None
+        finally:
+            self.step = None
+
+    def _listed_holders(self) -> _Listed | None:
+        holders = self._ask("the driver's list of processes", self._inputs.processes)
+        return None if holders is None else (holders, self._procfs.uptime_s())
+
+    def _snapshots(
+        self, holders: Sequence[GpuHolder], listed_s: float | None
+    ) -> dict[int, ProcessSnapshot]:
+        pids = {holder.pid for holder in holders}
         if holders and not (self._settings.trust_pids or self._procfs.is_hosts()):
-            words = (
-                "the agent runs in a PID namespace of its own, so the driver's process ids cannot "
-                "be looked up; give it the host's (hostPID: true, or --pid=host)"
-            )
-            self.troubles.note("pid_namespace", words)
-            return self._watch.looks((), None)
-        return self._watch.looks({holder.pid for holder in holders}, listed_s)
+            self.troubles.note("pid_namespace", FOREIGN)
+            pids = set()
+        self._reader.begin(pids)
+        read = {pid: self._ask(pid, partial(self._reader.read, pid, listed_s)) for pid in pids}
+        return {pid: snapshot for pid, snapshot in read.items() if snapshot}
 
     def _on_devices(
         self,
         holders: Sequence[GpuHolder],
-        looks: Mapping[int, Look],
+        snapshots: Mapping[int, ProcessSnapshot],
         pods: Pods,
-        inventory: Inventory,
+        index: DeviceIndex,
     ) -> dict[str, dict[int, Claims]]:
-        claims = {pid: self._claims(look, pods) for pid, look in looks.items()}
+        claims = {pid: self._claims(snapshot, pods) for pid, snapshot in snapshots.items()}
         found: dict[str, dict[int, Claims]] = {}
         for holder in holders:
             if holder.pid in claims:
-                uuid = _device(holder, inventory)
+                uuid = _device(holder, index)
                 found.setdefault(uuid, {})[holder.pid] = claims[holder.pid]
         return found
 
-    def _claims(self, look: Look, pods: Pods) -> Claims:
-        if slurm.contradicts(look.place, look.environment):
-            words = "SLURM_JOB_ID of a process is not the job of its cgroup, which is believed"
-            self.troubles.note("environment_of_another_job", words)
-        return claims_of(look, pods, self._settings)
+    def _claims(self, snapshot: ProcessSnapshot, pods: Pods) -> Claims:
+        if slurm.contradicts(snapshot.cgroup, snapshot.environment):
+            text = "SLURM_JOB_ID of a process is not the job of its cgroup; the cgroup counts"
+            self.troubles.note("environment_of_another_job", text)
+        return claims_of(snapshot, pods, self._settings)
 
-    def _allocations(self, pods: Pods, inventory: Inventory) -> Iterator[tuple[str, Claim]]:
+    def _allocations(self, pods: Pods, index: DeviceIndex) -> Iterator[tuple[str, Claim]]:
         providers = self._settings.providers
         if kubernetes.NAME in providers:
-            grants = self._grants.told(self._granted())
-            yield from allocations.of_pods(grants, pods, inventory, self.troubles)
+            grants = self._grants.update(self._ask("the kubelet's pod resources", self._granted))
+            yield from allocations.of_pods(grants, pods, index, self.troubles)
         if slurm.NAME in providers:
-            yield from allocations.of_slurm(
-                self._cgroup_root, self._neighbours, inventory, personal=self._settings.personal
-            )
+            yield from self._ask("Slurm's cgroups", partial(self._of_slurm, index)) or ()
         if MAPPING in providers:
             for folder in self._settings.mapping_dirs:
-                yield from self._mapped(Path(folder), inventory)
+                mapped = partial(self._mapped, Path(folder), index)
+                yield from self._ask(folder, mapped) or ()
         if SOURCE in providers:
-            said = self._asked(self._inputs.source_owners, "the source's own owners")
-            yield from allocations.of_source(said or {})
+            owners = self._ask("the source's own owners", self._inputs.source_owners)
+            yield from allocations.of_source(owners or {})
 
     def _granted(self) -> Sequence[Grant] | None:
         if not self._pod_resources_path.exists():  # also for a moment while a kubelet starts
@@ -163,9 +216,13 @@ class Poll:
             self.troubles.note("pod_resources_failed", f"{self._pod_resources_path}: {error}")
             return None
 
-    def _mapped(self, folder: Path, inventory: Inventory) -> list[tuple[str, Claim]]:
+    def _of_slurm(self, index: DeviceIndex) -> list[tuple[str, Claim]]:
+        root, personal = self._inputs.cgroup_root, self._settings.personal
+        return list(allocations.of_slurm(root, self._neighbours, index, personal=personal))
+
+    def _mapped(self, folder: Path, index: DeviceIndex) -> list[tuple[str, Claim]]:
         try:
-            return list(allocations.of_folder(folder, inventory))
+            return list(allocations.of_folder(folder, index))
         except FileNotFoundError:
             return []  # made by the prolog of the first job
         except OSError as error:
@@ -175,7 +232,9 @@ class Poll:
     def _pods(self) -> Pods:
         if kubernetes.NAME not in self._settings.providers:
             return Pods()
-        return Pods(self._pods_listed.told(self._listed()), self._pods_logged.told(self._logged()))
+        listed = self._pods_listed.update(self._ask("the kubelet's list of pods", self._listed))
+        logged = self._pods_logged.update(self._ask("the folder of pod logs", self._logged))
+        return Pods(listed, logged)
 
     def _listed(self) -> Sequence[Pod] | None:
         if not self._settings.kubernetes.kubelet_url:
@@ -198,19 +257,23 @@ class Poll:
             self.troubles.note("pod_logs_failed", f"{folder}: {error.strerror}")
             return None
 
-    def _asked(self, ask: Callable[[], Answer], what: str) -> Answer | None:
-        try:
-            return ask()
-        except Exception as error:  # noqa: BLE001 - whatever the driver's bindings raise
-            self.troubles.note("not_answered", f"{what}: {type(error).__name__}: {error}")
-            return None
+
+def hang_text(step: Step | None) -> str:
+    """One text for as long as it hangs, so one log line: without a process id."""
+    return f"{_name(step)} did not answer for four intervals; polls go on without it"
 
 
-def _device(holder: GpuHolder, inventory: Inventory) -> str:
+def _name(step: Step | None) -> str:
+    if step is None:
+        return "a poll"
+    return step if isinstance(step, str) else "a process on a GPU"
+
+
+def _device(holder: GpuHolder, index: DeviceIndex) -> str:
     """Some drivers list the processes of an instance under its GPU."""
     if holder.gpu_instance_id is None:
         return holder.device_uuid
-    instance = inventory.instance(holder.device_uuid, holder.gpu_instance_id)
+    instance = index.instance(holder.device_uuid, holder.gpu_instance_id)
     return instance or holder.device_uuid
 
 

@@ -9,17 +9,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-STALE_AFTER = 4
-"""Intervals after which what could not be found out again is not told any more."""
+STALE_AFTER_INTERVALS = 4
+"""After so many intervals a result is too old to report, and work that still runs hangs. Starting
+value: one late or failed run changes nothing yet."""
 _ROUNDING_S = 1e-3
+"""Of ticks: a call that comes a millisecond early is on time."""
 
 
-class Background:
-    """`turn` is for one thread at a time. `work` gets the instant and has to catch its errors.
+class Worker:
+    """`run` is called by one thread at a time. `work` gets the instant and has to catch its errors.
 
-    `interval_s`: from one beginning to the next. `budget_s`: the longest that a call of `turn`
+    `interval_s`: from one beginning to the next. `budget_s`: the longest that a call of `run`
     waits. Work that still runs is not begun twice, but with `on_hang`: that is called when it has
-    run for `STALE_AFTER` intervals, and then the work is begun in another thread. The old one is
+    run for `STALE_AFTER_INTERVALS`, and then the work is begun in another thread. The old one is
     left alone, and while it hangs no other is left.
     """
 
@@ -46,7 +48,7 @@ class Background:
         """Whether a thread that was left has not ended yet."""
         return self._left is not None and self._left.is_alive()
 
-    def turn(self, now_s: float) -> None:
+    def run(self, now_s: float) -> None:
         """Begins the work if it is due. `now_s`: the instant in Unix seconds."""
         if self._is_due(now_s) or self._leaves(now_s):
             self._begun_s = now_s
@@ -62,8 +64,8 @@ class Background:
             self._thread.join(longest_s)
 
     def is_stale(self, found_s: float, now_s: float) -> bool:
-        """Whether what was found out at `found_s` is too old to be told, or of a clock set back."""
-        return abs(now_s - found_s) > STALE_AFTER * self._interval_s
+        """Whether what was found out at `found_s` is too old to report, or of a clock set back."""
+        return abs(now_s - found_s) > STALE_AFTER_INTERVALS * self._interval_s
 
     def _leaves(self, now_s: float) -> bool:
         """Leaves the thread that runs, if it hangs."""

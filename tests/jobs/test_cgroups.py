@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from otel_ofu.files.procfs import CgroupLine
-from otel_ofu.jobs.cgroups import Place, place_of
+from otel_ofu.jobs.cgroups import Cgroup, cgroup_of
 from tests.jobs.tree import CONTAINER, POD_UID
 
 SLUID = "s8FXKTA79XAR00"
@@ -11,8 +11,8 @@ SNAKE = POD_UID.replace("-", "_")
 OUTER = "cd" * 32
 
 
-def place(*paths: str) -> Place:
-    return place_of([CgroupLine("", path) for path in paths])
+def place(*paths: str) -> Cgroup:
+    return cgroup_of([CgroupLine("", path) for path in paths])
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_the_hierarchy_that_knows_the_job_is_found_among_those_that_do_not() -> 
         CgroupLine("memory", "/slurm/uid_1/job_5/step_0/task_0"),
         CgroupLine("", "/system.slice/slurmd.service"),
     ]
-    found = place_of(lines)
+    found = cgroup_of(lines)
     assert found.slurm_job == "5"
     assert "memory/slurm/uid_1/job_5/step_0/task_0" in found.folders
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from otel_ofu.jobs.devices import Inventory
+from otel_ofu.jobs.devices import DeviceIndex
 from otel_ofu.model import Device
 from tests.jobs.tree import gpu
 
@@ -13,7 +13,7 @@ DEVICES = (
     Device(MIG, index=3, pci_address="00000001:1B:00.0", parent=gpu(3), mig_instance_id=9),
     Device("amd-7", index=7, vendor="amd", pci_address="0000:c1:00.0"),
 )
-INVENTORY = Inventory(DEVICES)
+INVENTORY = DeviceIndex(DEVICES)
 
 
 @pytest.mark.parametrize(
@@ -54,10 +54,10 @@ def test_numbers_where_all_are_gpus(text: str, uuid: str | None) -> None:
 
 
 def test_without_devices_a_uuid_is_believed_and_nothing_else() -> None:
-    assert Inventory().uuid(f"{gpu(1)}::0") == gpu(1)
-    assert Inventory().numbered("0") is None
+    assert DeviceIndex().uuid(f"{gpu(1)}::0") == gpu(1)
+    assert DeviceIndex().numbered("0") is None
 
 
 def test_the_instances_know_the_number_of_a_gpu_that_has_no_reading() -> None:
-    only_instance = Inventory([DEVICES[2]])
+    only_instance = DeviceIndex([DEVICES[2]])
     assert only_instance.uuid("nvidia3/gi9") == MIG

@@ -55,7 +55,7 @@ def test_a_poll_that_hangs_costs_freshness_first_and_the_answer_later(tree: Tree
         budget_s=0.05,
     )
     finder.owners(0.0)
-    finder._background.wait(HANGS_S)
+    finder._worker.wait(HANGS_S)
     hangs.set()
     try:
         assert finder.owners(10.0)[gpu(0)][0].job_id == "1"
@@ -64,7 +64,52 @@ def test_a_poll_that_hangs_costs_freshness_first_and_the_answer_later(tree: Tree
         assert len(calls) == 2
     finally:
         free.set()
-        finder._background.wait(HANGS_S)
+        finder._worker.wait(HANGS_S)
+
+
+def test_a_poll_that_hangs_is_begun_anew_without_what_does_not_answer(
+    tree: Tree, caplog: pytest.LogCaptureFixture
+) -> None:
+    free, hangs = threading.Event(), threading.Event()
+    calls: list[int] = []
+
+    def processes() -> Sequence[Holder]:
+        calls.append(1)
+        if hangs.is_set():
+            free.wait(HANGS_S)
+        return [Holder(gpu(0), 10)]
+
+    tree.process(10, {"SLURM_JOB_ID": "1"})
+    finder = JobFinder(
+        JobSettings(interval=Duration(10), kubernetes=no_pods(tree)),
+        budget_s=0.05,
+        processes=processes,
+        source_owners=lambda: {gpu(1): {"ofu.job.id": "9"}},
+        proc_root=tree.proc,
+        cgroup_root=tree.cgroups,
+    )
+    finder.owners(0.0)
+    finder._worker.wait(HANGS_S)
+    hangs.set()
+    for now_s in (10.0, 50.1, 60.1, 70.1):
+        finder.owners(now_s)
+        if now_s > 10:
+            finder._worker.wait(HANGS_S)
+    assert {o.job_id for owners in finder.owners(70.2).values() for o in owners} == {"1", "9"}
+    assert len(calls) == 2
+    report = finder.report()
+    assert (report.counts["poll_hangs"], report.counts["left_out"]) == (1, 3)
+    assert "list of processes did not answer" in report.problems[0]
+    assert len([m for m in caplog.messages if "did not answer" in m]) == 1
+    left = finder._worker._left
+    assert left is not None
+    hangs.clear()
+    free.set()
+    left.join(HANGS_S)
+    finder.owners(80.2)
+    finder._worker.wait(HANGS_S)
+    assert len(calls) == 3  # asked again once the old call has returned
+    assert finder.report().problems == ()
 
 
 @pytest.mark.parametrize("error", [RuntimeError("Driver Not Loaded"), OSError(5, "I/O"), KeyError])

@@ -193,7 +193,7 @@ def _refuses(context: grpc.ServicerContext) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "answer", [(_refuses, "PERMISSION_DENIED: not for you"), (b"\xff\xff", "no answer")]
+    "answer", [(_refuses, "PERMISSION_DENIED: not for you"), (b"\xff\xff", "not an answer")]
 )
 def test_a_kubelet_that_does_not_answer_is_told_once_and_the_rest_goes_on(
     rig: Rig,

@@ -4,13 +4,13 @@ import logging
 
 import pytest
 
-from otel_ofu.model.log_once import MOST_TOLD, Once, Troubles
+from otel_ofu.model.log_once import MAX_CAUSES, CountedLogOnce, LogOnce
 
 LOG = logging.getLogger("test.troubles")
 
 
 def test_a_cause_is_told_once_and_counted_each_time(caplog: pytest.LogCaptureFixture) -> None:
-    troubles = Troubles(LOG, "parts: ")
+    troubles = CountedLogOnce(LOG, "parts: ")
     for _ in range(2):
         troubles.begin()
         troubles.note("denied", "this one")
@@ -22,7 +22,7 @@ def test_a_cause_is_told_once_and_counted_each_time(caplog: pytest.LogCaptureFix
 
 
 def test_what_is_over_is_no_problem_any_more_and_stays_counted() -> None:
-    troubles = Troubles(LOG)
+    troubles = CountedLogOnce(LOG)
     troubles.note("denied", "this one")
     troubles.begin()
     assert (troubles.problems(), troubles.counts()) == ((), {"denied": 1})
@@ -31,8 +31,8 @@ def test_what_is_over_is_no_problem_any_more_and_stays_counted() -> None:
 def test_causes_without_end_fill_neither_the_log_nor_the_memory(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    once = Once(LOG, level=logging.ERROR)
-    for number in range(MOST_TOLD + 5):
-        once.tell(str(number))
-    assert len(caplog.records) == MOST_TOLD
+    once = LogOnce(LOG, level=logging.ERROR)
+    for number in range(MAX_CAUSES + 5):
+        once.log(str(number))
+    assert len(caplog.records) == MAX_CAUSES
     assert {record.levelname for record in caplog.records} == {"ERROR"}

@@ -16,7 +16,7 @@ from otel_ofu.evidence.flags.jsonconf import JsonConf
 from otel_ofu.evidence.flags.lineage import Lineage
 from otel_ofu.evidence.flags.ncclconf import Conf, NcclConf
 from otel_ofu.files.procfs import Denied, Gone, ProcFs, Stat
-from otel_ofu.model.log_once import Troubles
+from otel_ofu.model.log_once import CountedLogOnce
 
 MOST_BYTES_MAPS = 16 * 2**20
 MAPS_EVERY = 20
@@ -52,7 +52,7 @@ class Evidence:
 class Witness:
     """Looks at processes. Belongs to the thread that scans."""
 
-    def __init__(self, procfs: ProcFs, book: FlagBook, troubles: Troubles) -> None:
+    def __init__(self, procfs: ProcFs, book: FlagBook, troubles: CountedLogOnce) -> None:
         self._procfs = procfs
         self._book = book
         self._troubles = troubles

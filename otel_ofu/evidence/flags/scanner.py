@@ -18,8 +18,8 @@ from otel_ofu.evidence.flags.settings import FlagSettings
 from otel_ofu.evidence.flags.state import FlagScan, Holder
 from otel_ofu.files.procfs import ProcFs
 from otel_ofu.model.clock import Clock, SystemClock
-from otel_ofu.model.log_once import Troubles
-from otel_ofu.model.worker import Background
+from otel_ofu.model.log_once import CountedLogOnce
+from otel_ofu.model.worker import Worker
 
 log = logging.getLogger(__name__)
 
@@ -56,11 +56,11 @@ class FlagScanner:
         self._clock = clock or SystemClock()
         self._processes = processes
         self._architectures = architectures
-        troubles = Troubles(log, "flag evidence unavailable: ")
+        troubles = CountedLogOnce(log, "flag evidence unavailable: ")
         procfs = ProcFs(proc_root)
         self._scan = Scan(flags, procfs, troubles, trust_pids=settings.trust_pids)
         self._hangs_at: int | None = None
-        self._background = Background(
+        self._worker = Worker(
             "otel-ofu-flags",
             self._run,
             interval_s=settings.interval,
@@ -74,10 +74,10 @@ class FlagScanner:
 
         A scan that is older than four intervals says nothing of any device.
         """
-        self._background.turn(now_s)
+        self._worker.run(now_s)
         report = self._last.report
         at_s = report.scanned_at_s
-        if at_s is not None and self._background.is_stale(at_s, now_s):
+        if at_s is not None and self._worker.is_stale(at_s, now_s):
             return FlagScan(report=report)
         return self._last
 
@@ -104,7 +104,7 @@ class FlagScanner:
         started_s = self._clock.monotonic_s()
         troubles = scanning.troubles
         troubles.begin()
-        avoided = self._hangs_at if self._background.hangs else None
+        avoided = self._hangs_at if self._worker.hangs else None
         try:
             asked = Inputs(now_s, self._processes(), self._architectures(), avoided)
             scan = scanning.run(asked)

@@ -18,7 +18,7 @@ from otel_ofu.evidence.flags.report import FlagReport
 from otel_ofu.evidence.flags.state import DeviceFlags, FlagScan, FlagState, Holder, Source
 from otel_ofu.files.procfs import Denied, ProcFs
 from otel_ofu.model import Gap, GapReason
-from otel_ofu.model.log_once import Troubles
+from otel_ofu.model.log_once import CountedLogOnce
 
 Answers = Mapping[str, Answer]
 Place = tuple[int, int, str, str]
@@ -53,7 +53,7 @@ class Scan:
     """Belongs to one thread; remembers processes, and when flags were first seen."""
 
     def __init__(
-        self, book: FlagBook, procfs: ProcFs, troubles: Troubles, *, trust_pids: bool = False
+        self, book: FlagBook, procfs: ProcFs, troubles: CountedLogOnce, *, trust_pids: bool = False
     ) -> None:
         self._book = book
         self._procfs = procfs

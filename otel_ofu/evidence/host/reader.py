@@ -22,7 +22,7 @@ from otel_ofu.evidence.host.ranks import Ranks
 from otel_ofu.files.procfs import Denied, Gone, ProcFs
 from otel_ofu.model import Attribute, Entity, Gap, GapReason, Observation, Window
 from otel_ofu.model.clock import Clock, SystemClock
-from otel_ofu.model.log_once import Once
+from otel_ofu.model.log_once import LogOnce
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class HostReader:
         self._parts = _parts(ProcFs(proc_root), sys_root, pids)
         self._first_s: float | None = None
         self._last_s: float | None = None
-        self._once = Once(log, "load of the node: ")
+        self._once = LogOnce(log, "load of the node: ")
 
     def read(self, now_s: float) -> Observation:
         """The load since the last read. `now_s`: the instant in Unix seconds."""
@@ -90,7 +90,7 @@ class HostReader:
             gap = Gap(GapReason.NOT_PERMITTED, str(error))
         except Exception as error:  # noqa: BLE001 - whatever stands in a file, the rest goes on
             gap = Gap(GapReason.FAILED, f"{type(error).__name__}: {error}")
-            self._once.tell(f"{type(part).__name__}: {gap.detail}")
+            self._once.log(f"{type(part).__name__}: {gap.detail}")
         return dict.fromkeys(part.keys, gap)
 
     def _is_counter(self, key: str) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from otel_ofu.model.log_once import Once
+from otel_ofu.model.log_once import LogOnce
 from otel_ofu.rules.files.rule import Rule, Silence
 from otel_ofu.rules.lifecycle.findings import Present
 from otel_ofu.rules.lifecycle.silence import Ears, judge_silence
@@ -52,7 +52,7 @@ class Judge:
     def __init__(self, source: VerdictSource, ears: Ears | None) -> None:
         self._source = source
         self._ears = ears
-        self._once = Once(log, level=logging.ERROR)
+        self._once = LogOnce(log, level=logging.ERROR)
         self.failures: dict[str, str] = {}
 
     def judge(self, rules: Sequence[Rule], instant: Instant) -> Mapping[str, RuleRound]:
@@ -108,7 +108,7 @@ class Judge:
     def _failed(self, rule: Rule, error: Exception) -> None:
         words = f"{type(error).__name__}: {error}"
         self.failures[rule.name] = type(error).__name__
-        self._once.tell(f"rule {rule.name} cannot be judged: {words}")
+        self._once.log(f"rule {rule.name} cannot be judged: {words}")
 
 
 def _questions(rule: Rule) -> Iterator[Question]:

@@ -56,7 +56,7 @@ def test_a_scan_that_hangs_keeps_nobody_and_its_last_answer_ends(tree: Tree) -> 
         budget_s=0.0,
     )
     scanner.scan(NOW_S)
-    scanner._background.wait(HANGS_S)
+    scanner._worker.wait(HANGS_S)
     try:
         for tick in range(1, 4):
             assert len(scanner.scan(NOW_S + 40 * tick).states) == 1
@@ -65,7 +65,7 @@ def test_a_scan_that_hangs_keeps_nobody_and_its_last_answer_ends(tree: Tree) -> 
         assert driver.calls == 2  # no second thread waits behind the first
     finally:
         driver.go.set()
-        scanner._background.wait(HANGS_S)
+        scanner._worker.wait(HANGS_S)
 
 
 def test_a_scan_after_one_that_failed_works_again(tree: Tree) -> None:
@@ -121,14 +121,14 @@ def test_a_scan_that_hangs_at_a_process_is_begun_anew_without_it(
     )
     for tick in range(5):
         assert scanner.scan(NOW_S + 30 * tick).states == ()
-    scanner._background._budget_s = HANGS_S
+    scanner._worker._budget_s = HANGS_S
     again = scanner.scan(NOW_S + 121)
     assert [state.pid for state in again.states] == [7]
     assert again.devices[gpu(1)].gaps
     assert again.report.counts["scan_hangs"] == 1
     assert again.report.counts["process_hangs"] == 1
     assert [m for m in caplog.messages if "another scan begins" in m] != []
-    left = scanner._background._left
+    left = scanner._worker._left
     assert left is not None
     pipe()
     left.join(HANGS_S)

@@ -12,8 +12,8 @@ import pytest
 
 from otel_ofu.jobs import JobFinder, JobSettings, Owner
 from otel_ofu.jobs.owner import Claim
+from otel_ofu.jobs.processes import ProcessSnapshot
 from otel_ofu.jobs.settings import KubernetesSettings
-from otel_ofu.jobs.watch import Look
 from tests.jobs.tree import CONTAINER, TICKS, UPTIME_S, Holder, MakeRig, Rig, Tree, gpu
 from tests.processes import OVERWRITES, WAITS, child
 
@@ -203,7 +203,7 @@ def test_in_a_pid_namespace_of_its_own_no_process_is_taken_for_another(
 
 def alive() -> int:
     gc.collect()
-    return sum(isinstance(thing, Owner | Claim | Look) for thing in gc.get_objects())
+    return sum(isinstance(thing, Owner | Claim | ProcessSnapshot) for thing in gc.get_objects())
 
 
 def test_ids_by_the_thousand_leave_nothing_behind(rig: Rig, tree: Tree) -> None:
@@ -221,7 +221,7 @@ def test_ids_by_the_thousand_leave_nothing_behind(rig: Rig, tree: Tree) -> None:
         assert found == set(map(str, pids))
     rig.holders = []
     assert rig.poll() == {}
-    assert rig.finder._poll._watch._known == {}
+    assert rig.finder._poll._reader._known == {}
     assert alive() <= before
 
 
