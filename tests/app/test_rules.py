@@ -54,7 +54,7 @@ class World:
 
     def play(self, minutes: float, from_s: float = 0.0) -> None:
         """The demo from `from_s` on, in which the flag appears after 3 minutes."""
-        source = DemoSource("debug-flag", start_s=0.0)
+        source = DemoSource("debug-flag", gpus=4, start_s=0.0)
         replay = Replay(
             source,
             deriver(self.config.receivers.gpu, ""),
@@ -87,11 +87,11 @@ def test_a_finding_leaves_as_an_event_with_everything_essential_in_attributes(
     world = World(tmp_path, RULE)
     world.play(7)
     records = world.close()
-    assert names(records) == ["ofu.finding.opened"]  # eight GPUs of one job are one incident
+    assert names(records) == ["ofu.finding.opened"]  # four GPUs of one job are one incident
     attributes = {a["key"]: a["value"] for a in records[0]["attributes"]}
     assert attributes["ofu.rule.id"]["stringValue"] == "Low"
     assert attributes["ofu.finding.state"]["stringValue"] == "firing"
-    assert attributes["ofu.finding.count"]["intValue"] == "8"
+    assert attributes["ofu.finding.count"]["intValue"] == "4"
     assert attributes["ofu.evidence.coverage"]["doubleValue"] == 1
     assert records[0]["severityNumber"] == 13
     (card,) = world.words

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -96,6 +97,20 @@ def run_process(
         timeout=HANGS_S,
         check=False,
     )
+
+
+def run_until(text: str, folder: Path, *words: str, extra: Mapping[str, str] | None = None) -> Done:
+    """Runs in a process of its own until a line of its output holds `text`, or it ends."""
+    lines: list[str] = []
+    with started(folder, *words, extra=extra) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines.append(line)
+            if text in line:
+                break
+        process.send_signal(signal.SIGTERM)
+        rest, err = process.communicate(timeout=HANGS_S)
+    return Done(process.returncode, "".join(lines) + rest, err)
 
 
 @contextmanager

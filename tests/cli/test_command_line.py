@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from otel_ofu import __version__
-from tests.cli.command import NOWHERE, arguments, environment, run, run_process, started
+from tests.cli.command import NOWHERE, arguments, environment, run, run_process, run_until, started
 from tests.waiting import HANGS_S
 
 
@@ -76,7 +76,7 @@ def test_without_a_gpu_run_says_what_it_tried_and_what_to_do(tmp_path: Path) -> 
 
 def test_without_a_gpu_make_run_shows_the_demo_and_says_so_first(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text(NOWHERE)
-    done = run_process(tmp_path, "run", "--or-demo", "--for", "2s", "-c", "c.yaml")
+    done = run_until("8 GPUs  OFU 4", tmp_path, "run", "--or-demo", "-c", "c.yaml")
     assert done.returncode == 0
     assert done.stdout.startswith("no GPU counters on this machine, so this is the demo node.")
     assert "8 GPUs  OFU 4" in done.stdout

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import NOWHERE, run, run_process, started
+from tests.cli.command import NOWHERE, run, run_process, run_until, started
 from tests.waiting import HANGS_S, wait_until
 
 GPUS = "gpus=2 gpm.5=43.75 sm_clock=1410"
@@ -31,24 +31,24 @@ def config(tmp_path: Path, stub_library: Path) -> Callable[[str], Path]:
 def test_lines_of_two_gpus_and_why_the_first_round_has_no_ofu(
     tmp_path: Path, config: Callable[[str], Path]
 ) -> None:
-    done = run_process(
-        tmp_path, "run", "--for", "1s", "-c", str(config("")), extra={"NVML_STUB": GPUS}
-    )
+    # 0.4375 x 1410 MHz / 1830 MHz
+    words = ("run", "-c", str(config("")))
+    done = run_until("OFU 33.7%", tmp_path, *words, extra={"NVML_STUB": GPUS})
     lines = done.stdout.splitlines()
     assert done.returncode == 0, done.stderr
     assert "2 GPUs through NVML, 2 with GPM counters, every 0.5 s, to this terminal" in done.stderr
     assert "OFU -" in lines[0]
     assert "not ready" in lines[1]
-    # 0.4375 x 1410 MHz / 1830 MHz
-    assert "OFU 33.7%" in lines[-1]
+    assert "OFU 33.7%" in done.stdout
 
 
 def test_an_old_gpu_reports_all_the_rest_and_says_that_ofu_has_no_input(
     tmp_path: Path, config: Callable[[str], Path]
 ) -> None:
-    done = run_process(
+    done = run_until(
+        "not supported",
         tmp_path,
-        *("run", "--for", "1s", "-c", str(config(""))),
+        *("run", "-c", str(config(""))),
         extra={"NVML_STUB": "gpus=1 architecture=7"},
     )
     assert "OFU -" in done.stdout
@@ -58,10 +58,14 @@ def test_an_old_gpu_reports_all_the_rest_and_says_that_ofu_has_no_input(
 
 def test_otlp_json_lines_are_written(tmp_path: Path, config: Callable[[str], Path]) -> None:
     path = config("exporters: {file: {path: out.jsonl}}\n")
-    done = run_process(tmp_path, "run", "--for", "1s", "-c", str(path), extra={"NVML_STUB": GPUS})
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == ""  # it sends somewhere and there is no terminal
-    requests = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    out = tmp_path / "out.jsonl"
+    with started(tmp_path, "run", "-c", str(path), extra={"NVML_STUB": GPUS}) as process:
+        wait_until(lambda: out.exists() and "ofu.gpu.utilization" in out.read_text(), "OFU")
+        process.send_signal(signal.SIGTERM)
+        said, err = process.communicate(timeout=HANGS_S)
+    assert process.returncode == 0, err
+    assert said == ""  # it sends somewhere and there is no terminal
+    requests = [json.loads(line) for line in out.read_text().splitlines()]
     names = {
         metric["name"]
         for request in requests
@@ -127,7 +131,8 @@ def test_a_finding_is_told_as_a_card_and_can_be_explained(
         "        annotations: {summary: '{{ $labels.hw_id }}: OFU is {{ $value | percent }}'}\n"
     )
     path = config(f"rules: {{paths: ['{rules}']}}\n")
-    done = run_process(tmp_path, "run", "--for", "5s", "-c", str(path), extra={"NVML_STUB": GPUS})
+    words = ("run", "-c", str(path))
+    done = run_until("  id ", tmp_path, *words, extra={"NVML_STUB": GPUS})
     assert done.returncode == 0, done.stderr
     assert "OFU is 33.7%" in done.stdout
     finding = done.stdout.split("\n  id ")[1].split()[0]
