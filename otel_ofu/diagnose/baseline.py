@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import logging
 import math
-import sqlite3
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
 import numpy as np
 
 from otel_ofu.diagnose.fingerprint import job_fingerprint
-from otel_ofu.files.sqlite_file import OUT_OF_REACH, Form, open_whole, why
+from otel_ofu.files.sqlite_file import Form
+from otel_ofu.files.sqlite_table import Change, Rows, SqliteTables, Table
 from otel_ofu.model import Entity, Observation, Window
 from otel_ofu.store import Store
 
@@ -43,8 +41,8 @@ CREATE TABLE jobs (
   seen_s REAL NOT NULL, low_since_s REAL
 ) WITHOUT ROWID;
 """
-_FORM = Form(_SCHEMA, VERSION, "usual levels of jobs are learnt anew")
-_Row = tuple[str, float, int, float, float | None]
+_FORM = Form(_SCHEMA, VERSION, "usual levels of jobs")
+_JOBS = Table("jobs", ("fingerprint",), tuple[str, float, int, float, float | None])
 
 
 @dataclass(slots=True)
@@ -70,21 +68,20 @@ class Usual:
 
 
 class Baselines:
-    """Belongs to one thread. `path` None remembers until the end of the process alone.
-
-    `messages`: what went wrong with the file, a line each, logged as well.
-    `failures`: writes that failed.
-    """
+    """Belongs to one thread. `path` None remembers until the end of the process alone."""
 
     def __init__(self, path: Path | None, store: Store) -> None:
-        self.messages: list[str] = []
-        self.failures = 0
+        self._file = SqliteTables(path, _FORM, _load, log)
         self._store = store
-        self._usual: dict[str, Usual] = {}
+        self._usual = self._file.loaded
         self._changed: set[str] = set()
         self._jobs: list[tuple[Entity, str]] = []
         self._learned_s = self._saved_s = -math.inf
-        self._db = self._open(path) if path else None
+
+    @property
+    def messages(self) -> list[str]:
+        """What was wrong with the file at the start, a line each, logged as well."""
+        return self._file.messages
 
     def tick(self, now_s: float) -> list[Observation]:
         """Learns when a minute has gone by; the usual level of every job that has one."""
@@ -108,19 +105,11 @@ class Baselines:
         return self._usual.get(job_fingerprint(job, gpus))
 
     def save(self, now_s: float) -> None:
-        """Writes what changed; a disk that takes nothing is counted and tried again."""
-        if self._db is None:
-            return
+        """Writes what changed; a disk that takes nothing is tried again."""
         old = [p for p, usual in self._usual.items() if usual.seen_s < now_s - FORGET_S]
-        rows = [(p, u.ofu, u.minutes, u.seen_s, u.low_since_s) for p, u in self._rows()]
-        try:
-            with self._db:
-                self._db.executemany("INSERT OR REPLACE INTO jobs VALUES (?,?,?,?,?)", rows)
-                self._db.executemany("DELETE FROM jobs WHERE fingerprint=?", [(p,) for p in old])
-        except sqlite3.Error as error:
-            self.failures += 1
-            if self.failures == 1:
-                log.error("usual levels of jobs cannot be written: %s; tried again", error)  # noqa: TRY400 - no traceback for a full disk
+        changed = ((p, self._usual[p]) for p in sorted(self._changed) if p in self._usual)
+        rows = [(p, u.ofu, u.minutes, u.seen_s, u.low_since_s) for p, u in changed]
+        if not self._file.save(Change(_JOBS, rows, gone=[(p,) for p in old])):
             return
         self._changed.clear()
         for print_ in old:
@@ -128,11 +117,7 @@ class Baselines:
 
     def close(self, now_s: float) -> None:
         self.save(now_s)
-        if self._db is not None:
-            self._db.close()
-
-    def _rows(self) -> Iterator[tuple[str, Usual]]:
-        return ((p, self._usual[p]) for p in sorted(self._changed) if p in self._usual)
+        self._file.close()
 
     def _learn(self, now_s: float) -> None:
         self._jobs = []
@@ -159,18 +144,6 @@ class Baselines:
                 if n < len(enough) and enough[n]
             ]
 
-    def _open(self, path: Path) -> sqlite3.Connection | None:
-        try:
-            db, self._usual, self.messages = open_whole(path, _FORM, _read, log)
-        except OUT_OF_REACH as error:
-            message = f"{path}: {why(path, error)}; usual levels of jobs do not survive a restart"
-            self.messages.append(message)
-            log.warning("%s", message)
-            return None
-        return db
 
-
-def _read(db: sqlite3.Connection) -> dict[str, Usual]:
-    """Raises one of FAULTS when any row is not what this program writes."""
-    rows = (msgspec.convert(row, _Row) for row in db.execute("SELECT * FROM jobs"))
-    return {print_: Usual(*rest) for print_, *rest in rows}
+def _load(rows: Rows) -> dict[str, Usual]:
+    return {print_: Usual(*rest) for print_, *rest in rows(_JOBS)}

@@ -51,7 +51,7 @@ _WORDS = {errno.ENOSPC: FULL, errno.EDQUOT: QUOTA}
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a file of this kind is: its tables, its version, and the message for a loss of it.
+    """What a file of this kind is: its tables, its version, and what it holds, for messages.
 
     `pragmas` are set first. `is_large`: damage is found where it is read, not by a check at the
     start that reads all of it.
@@ -59,7 +59,7 @@ class Form:
 
     schema: str
     version: int
-    anew: str
+    content: str
     aside: Callable[[Path], Path] = lambda path: path.with_suffix(".unusable")
     pragmas: tuple[str, ...] = ()
     is_large: bool = False
@@ -88,7 +88,9 @@ def set_aside(path: Path, form: Form, error: Exception, log: logging.Logger) -> 
     path.replace(aside)
     for suffix in ("-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
-    message = f"{path}: cannot be read ({error}); set aside as {aside.name}, {form.anew}"
+    message = (
+        f"{path}: cannot be read ({error}); set aside as {aside.name}, {form.content} begin anew"
+    )
     log.warning("%s", message)
     return message
 

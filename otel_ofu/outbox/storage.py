@@ -39,7 +39,7 @@ CREATE TABLE parcel (
 _FORM = Form(
     _SCHEMA,
     version=1,
-    anew="the outbox begins empty",
+    content="queues",
     aside=lambda path: path.with_name(path.name + ".broken"),
     # One process owns the file; without shared memory it also works on network file systems.
     pragmas=("locking_mode = EXCLUSIVE", "auto_vacuum = INCREMENTAL"),

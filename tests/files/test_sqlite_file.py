@@ -13,7 +13,7 @@ from otel_ofu.files.sqlite_file import Form, is_busy, is_damaged, open_whole, wh
 from tests.disks import full_disk
 from tests.outbox.test_queues import body, numbers, opened
 
-FORM = Form("CREATE TABLE word (text TEXT);", 3, "words begin anew")
+FORM = Form("CREATE TABLE word (text TEXT);", 3, "words")
 LOG = logging.getLogger(__name__)
 
 
