@@ -20,7 +20,7 @@ from pathlib import Path
 from otel_ofu.app.report_recordings import read_recordings
 from otel_ofu.config import Gpu
 from otel_ofu.model import Entity, Observation, Window
-from otel_ofu.report import Gather, Said, Seen, csv_text, json_text, page, report_of
+from otel_ofu.report import Gather, GpuTime, SpeedReport, csv_text, json_text, page, report_of
 from otel_ofu.sources.demo import DemoSource
 from otel_ofu.sources.recording import RecordingHeader, RecordingWriter
 
@@ -90,12 +90,12 @@ def summed() -> tuple[dict[str, float | str], Gather]:
         for job in range(JOBS):
             ofu = 0.2 + 0.0004 * job + 0.01 * (number % 5)
             held_s = 300.0 * GPUS
-            seen = Seen(
+            seen = GpuTime(
                 job=f"job-{job}", time_s=at_s, held_s=held_s, seen_s=held_s, done_s=ofu * held_s
             )
             gather.add(seen)
             factor = 2.12 if job % 40 == 0 else 0.95
-            gather.say(Said(seen.job, at_s, our_mfu=factor * ofu))
+            gather.add_report(SpeedReport(seen.job, at_s, our_mfu=factor * ofu))
     held = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     return {"buckets of 608 jobs and a day, MiB": round(held / 2**20, 1)}, gather

@@ -224,8 +224,8 @@ def _thresholds(count: int) -> list[Question]:
 def _plain_sums(store: Store, at_s: float) -> None:
     """What the memory allows at best: every metric's last 60 samples, summed."""
     for key in METRICS:
-        for piece in store.block("gpu", key, at_s - 600.0, at_s).pieces:
-            piece.sum(axis=0)
+        for part in store.block("gpu", key, at_s - 600.0, at_s).parts:
+            part.sum(axis=0)
 
 
 def _timed(work: Callable[[], object], times: int) -> tuple[float, float]:

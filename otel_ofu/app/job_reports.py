@@ -14,7 +14,7 @@ from otel_ofu.app.collectors import Added
 from otel_ofu.app.sampler import SHARE
 from otel_ofu.config import Config, Jobs
 from otel_ofu.derive.fleet_jobs import FleetJobs
-from otel_ofu.derive.job_figures import JobSettings
+from otel_ofu.derive.job_figures import JobFigureSettings
 from otel_ofu.derive.jobs import JobAggregator
 from otel_ofu.mfu import JobReport
 from otel_ofu.mfu.logs import Follower, build_follower
@@ -37,9 +37,9 @@ def follower(config: Config, clock: Clock) -> Follower | None:
     return build_follower(config.mfu.logs, clock) if config.mfu.logs else None
 
 
-def job_settings(jobs: Jobs) -> JobSettings:
+def job_settings(jobs: Jobs) -> JobFigureSettings:
     """What the GPU time of jobs is held against."""
-    return JobSettings(float(jobs.target_ofu), float(jobs.idle_below))
+    return JobFigureSettings(float(jobs.target_ofu), float(jobs.idle_below))
 
 
 class Voices:

@@ -18,7 +18,7 @@ from otel_ofu.catalog.prometheus_names import label_value, metric_name
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.model.errors import OtelOfuError
 from otel_ofu.model.labels import label_name
-from otel_ofu.report import Gather, Said, Seen
+from otel_ofu.report import Gather, GpuTime, SpeedReport
 from otel_ofu.rules.promql.server import Queries
 
 JOB = "ofu_job_id"
@@ -92,7 +92,7 @@ def read_prometheus(
 def _count(gather: Gather, found: Mapping[str, Values], time_s: float) -> None:
     for job, held_s in found["held"].items():
         gather.add(
-            Seen(
+            GpuTime(
                 job=job,
                 time_s=time_s,
                 held_s=held_s,
@@ -105,7 +105,7 @@ def _count(gather: Gather, found: Mapping[str, Values], time_s: float) -> None:
     told = ("mfu", "said", "rate")
     for job in dict.fromkeys(job for name in told for job in found[name] if job):
         mfu, said, rate = (found[name].get(job) for name in told)
-        gather.say(Said(job, time_s, mfu=said, flop_per_s=rate, our_mfu=mfu))
+        gather.add_report(SpeedReport(job, time_s, mfu=said, flop_per_s=rate, our_mfu=mfu))
 
 
 def _asked(server: Queries, time: Stretch) -> tuple[dict[str, str], str]:

@@ -16,7 +16,7 @@ from otel_ofu.app.deriving import deriver
 from otel_ofu.config import Gpu
 from otel_ofu.mfu.peaks import TERA
 from otel_ofu.model.errors import ConfigError, Problem
-from otel_ofu.report import Gather, Said
+from otel_ofu.report import Gather, SpeedReport
 from otel_ofu.sources.recording import RecordingSource
 from otel_ofu.sources.recording.table import ColumnMap
 
@@ -74,7 +74,7 @@ def read_reports(gather: Gather, paths: Sequence[str]) -> None:
                 while line := file.readline(MAX_LINE_BYTES + 1):
                     number += 1
                     if line.strip():
-                        gather.say(_said(path, number, line, only))
+                        gather.add_report(_said(path, number, line, only))
         except OSError as error:
             raise ConfigError([Problem(path, 0, 0, f"cannot be read: {error.strerror}")]) from error
 
@@ -88,10 +88,10 @@ def _first_s(path: str, columns: ColumnMap | None) -> float:
     return math.inf if first_s is None else first_s
 
 
-def _said(path: str, number: int, line: bytes, only: str) -> Said:
+def _said(path: str, number: int, line: bytes, only: str) -> SpeedReport:
     try:
         told = msgspec.json.decode(line, type=SaidLine)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ConfigError([Problem(path, number, 1, f"no report of a job: {error}")]) from error
     rate = None if told.tflops_per_gpu is None else told.tflops_per_gpu * TERA
-    return Said(told.job or only, told.time_s, told.mfu, rate)
+    return SpeedReport(told.job or only, told.time_s, told.mfu, rate)

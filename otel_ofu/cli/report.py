@@ -21,7 +21,7 @@ from otel_ofu.app.report_recordings import read_recordings, read_reports
 from otel_ofu.cli import options
 from otel_ofu.files.settings import Duration
 from otel_ofu.model.errors import ConfigError, OtelOfuError, Problem
-from otel_ofu.report import Gather, Report, csv_text, json_text, page, report_of
+from otel_ofu.report import Gather, MfuReport, csv_text, json_text, page, report_of
 from otel_ofu.report.text import counted, moment
 from otel_ofu.rules.promql.server import Server
 from otel_ofu.rules.settings import ServerSettings
@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _recorded(arguments: argparse.Namespace, progress: _Progress) -> Report:
+def _recorded(arguments: argparse.Namespace, progress: _Progress) -> MfuReport:
     config = options.config_of(arguments)
     columns = read_column_map(arguments.columns) if arguments.columns else None
     gather = Gather(arguments.target_ofu, RECORDING_STEP_S, arguments.job)
@@ -105,7 +105,7 @@ def _recorded(arguments: argparse.Namespace, progress: _Progress) -> Report:
     return report_of(gather, [*paths, *arguments.reports], notes)
 
 
-def _from_server(arguments: argparse.Namespace, progress: _Progress) -> Report:
+def _from_server(arguments: argparse.Namespace, progress: _Progress) -> MfuReport:
     now_s = time.time()
     until_s = arguments.until(now_s) if arguments.until else now_s
     since_s = arguments.since(now_s) if arguments.since else until_s - DEFAULT_SINCE_S
@@ -165,7 +165,7 @@ def _write(path: Path, text: str) -> None:
         raise OtelOfuError(f"{path}: cannot be written: {error.strerror}") from error
 
 
-def _words(made: Report, outputs: Sequence[Path]) -> list[str]:
+def _words(made: MfuReport, outputs: Sequence[Path]) -> list[str]:
     whole = made.summary
     both = whole.jobs - whole.without_mfu
     first = f"{counted(whole.jobs, 'job')}, {both:,} with MFU; {whole.flagged:,} flagged"

@@ -71,7 +71,7 @@ class Cleaner:
     def _gap(self, key: str, base: str, value: float) -> Gap:
         if base not in self._limits:
             return Gap(GapReason.FAILED, "no such metric in the registry")
-        why = f"{value:.17g} is DCGM's word for no value"
+        why = f"{value:.17g} is a blank of DCGM: no value"
         return self._registry.check(key, value) or Gap(GapReason.OUT_OF_RANGE, why)
 
     def _inherit_clocks(self, measured: Measured, parent: Reading) -> None:

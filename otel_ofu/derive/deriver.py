@@ -12,16 +12,48 @@ from dataclasses import dataclass, field
 from otel_ofu.catalog.registry import Registry, load_registry
 from otel_ofu.catalog.skus import Sku
 from otel_ofu.derive import formulas
-from otel_ofu.derive.beginnings import Beginnings
 from otel_ofu.derive.cleaning import Cleaner, Measured
+from otel_ofu.derive.counter_starts import CounterStarts
 from otel_ofu.derive.cycles import CycleMeter, CycleShare
-from otel_ofu.derive.efficiency import FIXED_CLOCK, applicability, clock_share, utilization
+from otel_ofu.derive.efficiency import (
+    FIXED_CLOCK,
+    ReferenceClock,
+    applicability,
+    clock_share,
+    resolve,
+    utilization,
+)
 from otel_ofu.derive.identity import device_attributes, entity_id, window_attributes
 from otel_ofu.derive.precision import Detector, Domain, declared
-from otel_ofu.derive.reference import Reference, resolve
 from otel_ofu.derive.settings import Settings
-from otel_ofu.derive.totals import Totals, totals_from
 from otel_ofu.model import Attribute, Device, Entity, Gap, GapReason, Observation, Reading, Window
+
+
+@dataclass(slots=True)
+class FlopTotals:
+    """Integrals in FLOP since `start_s` (Unix seconds), without what a window repeats."""
+
+    start_s: float
+    end_s: float
+    count: float = 0.0
+    capacity: float = 0.0
+
+    def add(self, rate: float, limit: float, window: Window) -> None:
+        """Counts a window of FLOP/s; time that was counted before is not counted again."""
+        if window.end_s < self.end_s - window.length_s:  # the wall clock was set back
+            self.start_s = min(self.start_s, window.start_s)
+            self.end_s = window.start_s
+        fresh_s = window.end_s - max(window.start_s, self.end_s)
+        if fresh_s > 0:
+            self.count += rate * fresh_s
+            self.capacity += limit * fresh_s
+            self.end_s = window.end_s
+
+
+def totals_from(window: Window) -> FlopTotals:
+    """Empty totals that begin with a window."""
+    return FlopTotals(window.start_s, window.start_s)
+
 
 FLOP_TOTALS = ("flop_count", "flop_capacity")
 
@@ -34,11 +66,11 @@ class _Running:
     detector: Detector = field(default_factory=Detector)
     meter: CycleMeter = field(default_factory=CycleMeter)
     series: tuple[str, float] | None = None
-    totals: Totals | None = None
+    totals: FlopTotals | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _KnownDevice:
     """What stays the same while a device does: its model and attributes."""
 
     device: Device
@@ -54,9 +86,9 @@ class Deriver:
         self._settings = settings
         known = registry or load_registry()
         self._cleaner = Cleaner(known)
-        self._beginnings = Beginnings(known)
+        self._beginnings = CounterStarts(known)
         self._running: dict[str, _Running] = {}
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _KnownDevice] = {}
 
     def derive(
         self,
@@ -67,19 +99,19 @@ class Deriver:
         """The observation of one window.
 
         `parent`: the reading of the GPU that a MIG instance is part of, of the same round.
-        `owner`: attributes from the job stage; they outrank what the source says of the owner.
+        `owner`: attributes from the job stage; they outrank the owner that the source gives.
         """
-        whose: dict[str, Attribute] = {**reading.owner, **(owner or {})}
-        known = self._know(reading.device, parent)
-        id_ = entity_id(reading.device, whose)
+        owned: dict[str, Attribute] = {**reading.owner, **(owner or {})}
+        known = self._device(reading.device, parent)
+        id_ = entity_id(reading.device, owned)
         running = self._running.setdefault(id_, _Running(reading.window))
         result = self._cleaner.clean(reading, parent)
-        domain = self._domain(running, whose, result, known.sku)
+        domain = self._domain(running, owned, result, known.sku)
         reference = self._reference(reading, known.sku, domain, result)
         _Window(reading, known.sku, domain, reference, running).fill(result)
         starts_s = self._starts_s(reading, running, result)
         attributes = {
-            **whose,
+            **owned,
             **known.attributes,
             **window_attributes(reading, domain, reference),
         }
@@ -97,7 +129,7 @@ class Deriver:
     def _starts_s(self, reading: Reading, running: _Running, result: Measured) -> dict[str, float]:
         """When the counters began, as far as it is known.
 
-        An event that is older than the entity, one of the job before, is not told as its own.
+        An event that is older than the entity, one of the job before, is not its own.
         """
         starts_s = {
             key: max(began.start_s, running.first.start_s)
@@ -108,18 +140,18 @@ class Deriver:
             starts_s |= dict.fromkeys(FLOP_TOTALS, running.totals.start_s)
         return {key: start_s for key, start_s in starts_s.items() if key in result.values}
 
-    def _know(self, device: Device, parent: Reading | None) -> _Known:
+    def _device(self, device: Device, parent: Reading | None) -> _KnownDevice:
         model = device.model or (parent.device.model if parent else "")
         known = self._known.get(device.uuid)
         if known is None or known.device != device or known.model != model:
             sku = self._settings.skus.match(model)
             attributes = device_attributes(device, sku, self._settings)
-            known = self._known[device.uuid] = _Known(device, model, sku, attributes)
+            known = self._known[device.uuid] = _KnownDevice(device, model, sku, attributes)
         return known
 
     def _reference(
         self, reading: Reading, sku: Sku | None, domain: Domain, result: Measured
-    ) -> Reference | Gap:
+    ) -> ReferenceClock | Gap:
         if reading.quality == FIXED_CLOCK:
             return Gap(GapReason.NOT_SUPPORTED, "the clock is fixed")
         return resolve(self._settings.reference_clock, sku, domain.precision, result)
@@ -127,9 +159,9 @@ class Deriver:
     def _domain(
         self, running: _Running, owner: Mapping[str, Attribute], result: Measured, sku: Sku | None
     ) -> Domain:
-        word = owner.get("ofu.precision") or self._settings.precision
-        if word:
-            return declared(str(word))
+        precision = owner.get("ofu.precision") or self._settings.precision
+        if precision:
+            return declared(str(precision))
         return running.detector.observe(result.values, sku.default_precision if sku else "unknown")
 
 
@@ -140,7 +172,7 @@ class _Window:
     reading: Reading
     sku: Sku | None
     domain: Domain
-    reference: Reference | Gap
+    reference: ReferenceClock | Gap
     running: _Running
 
     def fill(self, result: Measured) -> None:

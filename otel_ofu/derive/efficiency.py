@@ -1,15 +1,44 @@
-"""One window's OFU, clock factor and applicability, each a value or the gap in its place.
+"""The reference clock, and one window's OFU, clock factor and applicability.
 
-Enters: measured values, the reference clock, the window by its cycle counters if there is one.
+Enters: the policy, the SKU if it is known, measured values, the window by its cycle counters if
+there is one. Leaves: each a value, or a gap that holds what is missing.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Literal
+
+from otel_ofu.catalog.skus import Sku
 from otel_ofu.derive import formulas
 from otel_ofu.derive.cleaning import Measured
 from otel_ofu.derive.cycles import CycleShare
-from otel_ofu.derive.reference import Reference
+from otel_ofu.derive.settings import ReferencePolicy
 from otel_ofu.model import Gap, GapReason
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceClock:
+    """A clock in Hz, >= 1, and its origin (registry attribute `ofu.reference_clock.source`)."""
+
+    clock_hz: float
+    source: Literal["sku_table", "device_max", "config"]
+
+
+def resolve(
+    policy: ReferencePolicy, sku: Sku | None, precision: str, measured: Measured
+) -> ReferenceClock | Gap:
+    """The reference clock; that of an unknown model is the device's maximum, as `source` shows."""
+    if not isinstance(policy, str):
+        return ReferenceClock(policy, "config")
+    if policy == "sku_table" and sku is not None:
+        return ReferenceClock(sku.reference_clock_hz(precision), "sku_table")
+    clock_hz = measured.values.get("max_sm_clock")
+    if clock_hz is not None:
+        return ReferenceClock(clock_hz, "device_max")
+    why = "unknown model" if policy == "sku_table" else "reference_clock is device_max"
+    return Gap(GapReason.NOT_SUPPORTED, f"no reference clock: {why} and no max SM clock")
+
 
 # Words of `Reading.quality`: what a vendor's counters give instead of tensor activity and a clock.
 BUSY_PROXY = "busy_proxy"
@@ -17,7 +46,7 @@ FIXED_CLOCK = "fixed_clock"
 
 # Our own starting values, not measured. On V100 to B200 a tensor pipe does 8 to 32 times the FLOPs
 # of the FP32 pipe in one cycle (BF16 or FP16 in skus.yaml against 128 to 256), so with a sixteenth
-# of its activity it may do less than half of the work. Below a tenth nobody is busy.
+# of its activity it may do less than half of the work. Below a tenth nothing is busy.
 VECTOR_BUSY = 0.1
 TENSOR_SHARE = 1 / 16
 VECTOR_PIPES = ("fp64_active", "fp32_active", "fp16_active")
@@ -37,7 +66,7 @@ def tensor_activity(measured: Measured) -> float | Gap:
 
 
 def clock_share(
-    measured: Measured, reference: Reference | Gap, cycles: CycleShare | None
+    measured: Measured, reference: ReferenceClock | Gap, cycles: CycleShare | None
 ) -> float | Gap:
     """SM clock over reference clock, from the counters where they are calibrated."""
     clock_hz = measured.values.get("sm_clock") if cycles is None else cycles.clock_hz
@@ -49,12 +78,12 @@ def clock_share(
 
 
 def utilization(
-    measured: Measured, quality: str, reference: Reference | Gap, cycles: CycleShare | None
+    measured: Measured, quality: str, reference: ReferenceClock | Gap, cycles: CycleShare | None
 ) -> float | Gap:
     """OFU of the window, or why there is none."""
     if quality == BUSY_PROXY:
         return Gap(GapReason.NOT_SUPPORTED, "exporter gives busy time only")
-    if cycles is not None and isinstance(reference, Reference):
+    if cycles is not None and isinstance(reference, ReferenceClock):
         return formulas.ofu_from_cycles(
             cycles.mma_cycles, cycles.scale, reference.clock_hz, cycles.elapsed_s
         )

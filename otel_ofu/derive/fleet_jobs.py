@@ -12,10 +12,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from otel_ofu.derive.job_entity import job_entity
-from otel_ofu.derive.job_figures import Doubles, GpuRows, Indices, JobSettings, figures
-from otel_ofu.derive.job_totals import JobTotals
-from otel_ofu.derive.jobs import BUSY_KEYS
+from otel_ofu.derive.job_figures import (
+    Doubles,
+    GpuRows,
+    Indices,
+    JobFigureSettings,
+    JobTotals,
+    figures,
+)
+from otel_ofu.derive.jobs import BUSY_KEYS, job_entity
 from otel_ofu.model import Entity, Observation, Window
 from otel_ofu.store import Store
 
@@ -28,8 +33,8 @@ REPORTED = ("model_flop_rate", "mfu_reported")
 
 
 @dataclass(frozen=True, slots=True)
-class _Round:
-    """Who holds what now: `gpus` are columns of the store, `job` numbers among `entities`."""
+class _Holdings:
+    """The jobs of GPUs: `gpus` are columns of the store, `job` numbers among `entities`."""
 
     gpus: Indices
     job: Indices
@@ -41,9 +46,9 @@ class _Round:
 class FleetJobs:
     """Owned by one thread. The step of the store has to be the interval of the agents."""
 
-    def __init__(self, store: Store, settings: JobSettings | None = None) -> None:
+    def __init__(self, store: Store, settings: JobFigureSettings | None = None) -> None:
         self._store = store
-        self._settings = settings or JobSettings()
+        self._settings = settings or JobFigureSettings()
         self._totals = JobTotals()
         self._done: int | None = None
         self._described: dict[str, tuple[Entity, int, float]] = {}
@@ -60,19 +65,19 @@ class FleetJobs:
             self._done = last if self._done and self._done - last > MOST_STEPS else self._done
             return []
         self._done = last
-        told = []
+        result = []
         with self._store.reading():
             held = self._held(now_s)
             if held is None:
                 return []
             reports = self._reports(held, last * self._store.step_s)
             for step in range(first, last + 1):
-                told += self._of_step(step, held, reports)
+                result += self._of_step(step, held, reports)
         self._totals.forget(last * self._store.step_s)
-        return told
+        return result
 
     def _of_step(
-        self, step: int, held: _Round, reports: Mapping[str, Mapping[str, float]]
+        self, step: int, held: _Holdings, reports: Mapping[str, Mapping[str, float]]
     ) -> list[Observation]:
         step_s = self._store.step_s
         window = Window((step - 1) * step_s, step * step_s)
@@ -99,7 +104,7 @@ class FleetJobs:
         rows = block.array()
         return rows[-1].astype(np.float64) if len(rows) else np.full(block.columns, np.nan)
 
-    def _held(self, now_s: float) -> _Round | None:
+    def _held(self, now_s: float) -> _Holdings | None:
         slots = self._store.slots("gpu")
         columns = self._store.membership.jobs(len(slots))
         gpus = np.flatnonzero(slots.live() & (columns >= 0))
@@ -113,7 +118,7 @@ class FleetJobs:
             for column, mine in zip(jobs, members, strict=True)
         ]
         self._described = {e.id: self._described[e.id] for e in entities}
-        return _Round(gpus, job, share, entities, jobs)
+        return _Holdings(gpus, job, share, entities, jobs)
 
     def _shares(self, gpus: Indices, now_s: float) -> Doubles:
         """A GPU that several jobs hold at a time counts for each of them in equal parts."""
@@ -128,7 +133,7 @@ class FleetJobs:
         return np.where(recent, 1.0 / many, 1.0)
 
     def _entity(self, column: int, gpus: Indices, now_s: float) -> Entity:
-        """What a job's GPUs say of it.
+        """A job by the attributes of its GPUs.
 
         They may be thousands, so it is asked again only when their number changes, or a minute has
         gone by.
@@ -144,8 +149,8 @@ class FleetJobs:
         self._described[job] = (entity, len(gpus), now_s)
         return entity
 
-    def _reports(self, held: _Round, end_s: float) -> dict[str, dict[str, float]]:
-        """The newest of what jobs said of themselves within five minutes."""
+    def _reports(self, held: _Holdings, end_s: float) -> dict[str, dict[str, float]]:
+        """The newest of what jobs reported of themselves within five minutes."""
         reports: dict[str, dict[str, float]] = {}
         for key in REPORTED:
             rows = self._store.block("job", key, end_s - REPORT_S, end_s).array()

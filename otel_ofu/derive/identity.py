@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from otel_ofu.catalog.skus import Sku
+from otel_ofu.derive.efficiency import ReferenceClock
 from otel_ofu.derive.precision import Domain
-from otel_ofu.derive.reference import Reference
 from otel_ofu.derive.settings import Settings
 from otel_ofu.model import Attribute, Device, Gap, Reading
 
@@ -45,7 +45,7 @@ def device_attributes(device: Device, sku: Sku | None, settings: Settings) -> di
 
 
 def window_attributes(
-    reading: Reading, domain: Domain, reference: Reference | Gap
+    reading: Reading, domain: Domain, reference: ReferenceClock | Gap
 ) -> dict[str, Attribute]:
     """What may change from one window to the next."""
     found: dict[str, Attribute] = {
@@ -55,7 +55,7 @@ def window_attributes(
     }
     if reading.quality:
         found["ofu.quality"] = reading.quality
-    if isinstance(reference, Reference):
+    if isinstance(reference, ReferenceClock):
         found["ofu.reference_clock"] = reference.clock_hz
         found["ofu.reference_clock.source"] = reference.source
     return found

@@ -1,26 +1,30 @@
-"""What the GPUs of jobs add up to, for any number of jobs and GPUs at once.
+"""What the GPUs of jobs add up to, for any number of jobs and GPUs at once, and since their start.
 
-Enters: one row for each GPU that a job holds, over one window. Leaves: one number for each job.
+Enters: one row for each GPU that a job holds, over one window. Leaves: one number for each job, and
+running totals with their start; they are forgotten when a job is gone for a while.
 A GPU that has no OFU is left out of the mean and shows as coverage: it is not a GPU at 0. An idle
 GPU has an OFU, and that is 0.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+
+from otel_ofu.model import Entity, Gap, GapReason, Observation, Window
 
 Doubles = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
-class JobSettings:
+class JobFigureSettings:
     """`target_ofu`: what GPU time is held against; `idle_below`: a busy share that is none.
 
-    Both in (0, 1]. The counters that say whether a kernel ran round to 1 % or worse.
+    Both in (0, 1]. Counters of whether a kernel ran round to 1 % or worse.
     """
 
     target_ofu: float = 0.4
@@ -52,7 +56,7 @@ class GpuRows:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class JobFigures:
     """One number a job, by registry key; `peak`: mean FLOP limit of a GPU of the job.
 
     `gauges` are of the window, NaN where there is none; `gains` are of the counters, in seconds.
@@ -63,7 +67,7 @@ class Figures:
     peak: Doubles
 
 
-def figures(rows: GpuRows, jobs: int, settings: JobSettings) -> Figures:
+def figures(rows: GpuRows, jobs: int, settings: JobFigureSettings) -> JobFigures:
     """The figures of `jobs` jobs, of which each has at least one row."""
 
     def total(values: Doubles) -> Doubles:
@@ -94,7 +98,7 @@ def figures(rows: GpuRows, jobs: int, settings: JobSettings) -> Figures:
     }
     unlimited = total(np.isnan(rows.limit).astype(np.float64)) > 0
     peak = np.where(unlimited, np.nan, ratio(total(rows.share * rows.limit), total(rows.share)))
-    return Figures(gauges, gains, peak)
+    return JobFigures(gauges, gains, peak)
 
 
 def _by_limit(rows: GpuRows, known: NDArray[np.bool_], done: Doubles, jobs: int) -> Doubles:
@@ -116,9 +120,9 @@ def spread(job: Indices, values: Doubles, jobs: int) -> tuple[Doubles, Doubles, 
     starts = ends - counts
     some = counts > 0
 
-    def at(places: Indices) -> Doubles:
+    def at(positions: Indices) -> Doubles:
         found = np.full(jobs, np.nan)
-        found[some] = ordered[places[some]]
+        found[some] = ordered[positions[some]]
         return found
 
     lower, upper = at(starts + (counts - 1) // 2), at(starts + counts // 2)
@@ -130,3 +134,80 @@ def ratio(part: Doubles, whole: Doubles) -> Doubles:
     result = np.full(len(whole), np.nan)
     np.divide(part, whole, out=result, where=whole > 0)
     return result
+
+
+FORGET_S = 900.0
+NO_OFU = Gap(GapReason.NOT_READY, "no GPU of the job has an OFU in this window")
+NO_LIMIT = Gap(GapReason.NOT_SUPPORTED, "the FLOP limit of a GPU of the job is not known")
+NO_REPORT = Gap(GapReason.NOT_READY, "the job does not report its speed")
+
+Reports = Mapping[str, Mapping[str, float]]
+"""By job: `model_flop_rate` (FLOP/s of one GPU) and `mfu_reported`, where the job reports it."""
+
+
+@dataclass(slots=True)
+class _Total:
+    start_s: float
+    seen_s: float
+    sums: dict[str, float] = field(default_factory=dict)
+
+
+class JobTotals:
+    """Belongs to one thread. A restart begins anew, with a new start."""
+
+    def __init__(self) -> None:
+        self._totals: dict[str, _Total] = {}
+
+    def __len__(self) -> int:
+        return len(self._totals)
+
+    def observations(
+        self,
+        jobs: Sequence[tuple[Entity, Window]],
+        found: JobFigures,
+        reports: Reports | None = None,
+    ) -> list[Observation]:
+        """Counts a window of each job, and gives all that is known of it."""
+        rows = {key: values.tolist() for key, values in found.gauges.items()}
+        gains = {key: values.tolist() for key, values in found.gains.items()}
+        peaks = found.peak.tolist()
+        result = []
+        for number, (entity, window) in enumerate(jobs):
+            values = {key: row[number] for key, row in rows.items()}
+            report = (reports or {}).get(entity.id, {})
+            values["mfu"] = _mfu(report, peaks[number])
+            total = self._counted(entity.id, window, {k: row[number] for k, row in gains.items()})
+            result.append(_observation(entity, window, values, total))
+        return result
+
+    def forget(self, now_s: float) -> None:
+        """Forgets jobs that have had no window for a quarter of an hour."""
+        kept = {job: t for job, t in self._totals.items() if t.seen_s >= now_s - FORGET_S}
+        self._totals = kept
+
+    def _counted(self, job: str, window: Window, gains: Mapping[str, float]) -> _Total:
+        total = self._totals.get(job)
+        if total is None:
+            total = self._totals[job] = _Total(window.start_s, window.end_s)
+        total.seen_s = window.end_s
+        for key, gain in gains.items():
+            total.sums[key] = total.sums.get(key, 0.0) + gain
+        return total
+
+
+def _mfu(report: Mapping[str, float], peak: float) -> float:
+    """Over the peak that OFU has, if the job reports its FLOP rate; NaN if it reports nothing."""
+    rate = report.get("model_flop_rate")
+    if rate is not None and peak > 0:
+        return rate / peak
+    return report.get("mfu_reported", float("nan"))
+
+
+def _observation(
+    entity: Entity, window: Window, gauges: Mapping[str, float], total: _Total
+) -> Observation:
+    values = {key: value for key, value in gauges.items() if value == value}  # noqa: PLR0124 - NaN is not itself
+    reasons = {"job_flop_ofu": NO_LIMIT if "job_ofu" in values else NO_OFU, "mfu": NO_REPORT}
+    gaps = {key: reasons.get(key, NO_OFU) for key in gauges if key not in values}
+    starts = dict.fromkeys(total.sums, total.start_s)
+    return Observation(entity, window, {**values, **total.sums}, gaps, starts)

@@ -1,20 +1,72 @@
 """Jobs from their GPUs, within a node: one observation of each job in a round.
 
-Enters: the observations of the GPUs of a round, how shared ones are shared, what jobs report of
-themselves. Leaves: an `Observation` of kind `job` for each job that holds a GPU.
+An attribute on which the GPUs of a job differ is not the job's. Enters: the observations of the
+GPUs of a round, how shared ones are shared, what jobs report of themselves. Leaves: an
+`Observation` of kind `job` for each job that holds a GPU.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 
-from otel_ofu.derive.job_entity import JOB_ID, Scope, job_entity
-from otel_ofu.derive.job_figures import GpuRows, JobSettings, figures
-from otel_ofu.derive.job_totals import FORGET_S, JobTotals, Reports
-from otel_ofu.model import Entity, Observation, Window
+from otel_ofu.derive.job_figures import (
+    FORGET_S,
+    GpuRows,
+    JobFigureSettings,
+    JobTotals,
+    Reports,
+    figures,
+)
+from otel_ofu.model import Attribute, Entity, Observation, Window
+
+JOB_ID = "ofu.job.id"
+HOST = "host.name"
+SCOPE = "ofu.job.scope"
+MIXED = "mixed"
+
+Scope = Literal["node", "fleet"]
+
+# What a GPU has of its owner; `ofu.gpu.*` and `hw.*` are its own.
+_OF_A_JOB = (
+    "ofu.job.",
+    "slurm.",
+    "k8s.",
+    "lsf.",
+    "pbs.",
+    "ray.",
+    "torchelastic.",
+    "mpi.",
+    "service.",
+    "deployment.",
+    "cloud.",
+)
+_SUMMARISED = ("ofu.gpu.sku", "ofu.precision")
+
+
+def job_entity(job: str, gpus: Iterable[Mapping[str, Attribute]], scope: Scope) -> Entity:
+    """The job of some GPUs. An attribute on which they differ, such as the pod, is not the job's.
+
+    `ofu.gpu.sku` and `ofu.precision` are `mixed` where the GPUs differ; `host.name` is there for
+    the part of a job that is on one node.
+    """
+    every = list(gpus)
+    first = every[0] if every else {}
+    wanted = [*(n for n in first if n.startswith(_OF_A_JOB)), *([HOST] if scope == "node" else [])]
+    attributes = {
+        name: first[name]
+        for name in wanted
+        if name in first and all(gpu.get(name) == first[name] for gpu in every)
+    }
+    for name in _SUMMARISED:
+        found = {gpu[name] for gpu in every if name in gpu}
+        if found:
+            attributes[name] = found.pop() if len(found) == 1 else MIXED
+    return Entity("job", job, {**attributes, JOB_ID: job, SCOPE: scope})
+
 
 # Whether a kernel ran, the best witness first.
 BUSY_KEYS = ("gpu_util", "gr_engine_active", "sm_active")
@@ -23,8 +75,8 @@ BUSY_KEYS = ("gpu_util", "gr_engine_active", "sm_active")
 class JobAggregator:
     """Owned by one thread. `scope` is `node` where only one node's GPUs are seen."""
 
-    def __init__(self, settings: JobSettings | None = None, scope: Scope = "node") -> None:
-        self._settings = settings or JobSettings()
+    def __init__(self, settings: JobFigureSettings | None = None, scope: Scope = "node") -> None:
+        self._settings = settings or JobFigureSettings()
         self._scope = scope
         self._totals = JobTotals()
         self._counted_s: dict[str, float] = {}
@@ -38,7 +90,7 @@ class JobAggregator:
         """The jobs of one round.
 
         `shares`: by id of a GPU entity, the part in (0, 1] of the GPU that counts for its job; 1
-        for one that is not there. `reports`: by job id, what jobs said of themselves.
+        for one that is not there. `reports`: by job id, what jobs report of themselves.
         """
         by_job: dict[str, list[Observation]] = {}
         for seen in observations:
@@ -50,9 +102,9 @@ class JobAggregator:
         rows = self._rows(list(by_job.values()), shares or {})
         found = figures(rows, len(by_job), self._settings)
         jobs = [(self._entity(job, gpus), _window(gpus)) for job, gpus in by_job.items()]
-        told = self._totals.observations(jobs, found, reports)
+        result = self._totals.observations(jobs, found, reports)
         self._forget(max(window.end_s for _, window in jobs))
-        return told
+        return result
 
     def _entity(self, job: str, gpus: Sequence[Observation]) -> Entity:
         return job_entity(job, [seen.entity.attributes for seen in gpus], self._scope)

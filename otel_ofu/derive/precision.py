@@ -32,10 +32,10 @@ class Domain:
     source: Literal["declared", "detected", "default"]
 
 
-def declared(word: str) -> Domain:
-    """The domain that a person wrote; a word that is none of the allowed gives `unknown`."""
-    word = word.strip().lower()
-    return Domain(word if word in DECLARABLE else "unknown", "declared")
+def declared(name: str) -> Domain:
+    """The domain as declared; a name that is not allowed gives `unknown`."""
+    name = name.strip().lower()
+    return Domain(name if name in DECLARABLE else "unknown", "declared")
 
 
 def indicated(values: Mapping[str, float]) -> str | None:
@@ -57,7 +57,7 @@ class Detector:
         self._agreeing = 0
 
     def observe(self, values: Mapping[str, float], default: str) -> Domain:
-        """The domain after one more window; `default` (of the SKU) while the pipes do not tell."""
+        """The domain after one more window; `default` (of the SKU) while the pipes show nothing."""
         seen = indicated(values)
         if seen is not None:
             self._agreeing = self._agreeing + 1 if seen == self._candidate else 1

@@ -1,6 +1,6 @@
 """The pictures of the page: all jobs against the 1:1 line, and one job over time.
 
-Enters: jobs. Leaves: SVG.
+Enters: jobs. Leaves: SVG; colours are classes of page.css.
 """
 
 from __future__ import annotations
@@ -10,9 +10,83 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from otel_ofu.report.reasons import NORMAL
-from otel_ofu.report.result import Job, Series
-from otel_ofu.report.svg import Dot, area, circle, curve, line, picture, steps, words
-from otel_ofu.report.text import clean, counted, moment, percent, plain
+from otel_ofu.report.result import Job, RatioSeries
+from otel_ofu.report.text import clean, counted, html, moment, percent, plain
+
+Dot = tuple[float, float]
+
+
+def picture(width: float, height: float, label: str, parts: Sequence[str]) -> str:
+    """`label` is read out in place of the picture."""
+    return (
+        f'<svg viewBox="0 0 {number(width)} {number(height)}" role="img" '
+        f'aria-label="{html(label)}">'
+        f"{''.join(parts)}</svg>"
+    )
+
+
+def line(start: Dot, end: Dot, kind: str) -> str:
+    (x1, y1), (x2, y2) = start, end
+    where = f'x1="{number(x1)}" y1="{number(y1)}" x2="{number(x2)}" y2="{number(y2)}"'
+    return f'<line class="{kind}" {where}/>'
+
+
+def text_at(at: Dot, text: str, kind: str = "", anchor: str = "start") -> str:
+    where = f'x="{number(at[0])}" y="{number(at[1])}"'
+    named = f' class="{kind}"' if kind else ""
+    placed = "" if anchor == "start" else f' text-anchor="{anchor}"'
+    return f"<text{named} {where}{placed}>{html(text)}</text>"
+
+
+def area(corners: Sequence[Dot], kind: str) -> str:
+    return f'<polygon class="{kind}" points="{_joined(corners)}"/>'
+
+
+def circle(at: Dot, radius: float, kind: str, title: str) -> str:
+    where = f'cx="{number(at[0])}" cy="{number(at[1])}" r="{number(radius)}"'
+    return f'<circle class="{kind}" {where}><title>{html(title)}</title></circle>'
+
+
+def curve(dots: Sequence[Dot | None], kind: str) -> str:
+    """A line that breaks where a value is missing; a value alone between gaps is a dot."""
+    runs = [run for run in _runs(dots) if run]
+    lines = [f'<polyline class="{kind}" points="{_joined(run)}"/>' for run in runs if len(run) > 1]
+    alone = [
+        f'<circle class="{kind} alone" cx="{number(x)}" cy="{number(y)}" r="1.2"/>'
+        for run in runs
+        if len(run) == 1
+        for x, y in run
+    ]
+    return "".join(lines + alone)
+
+
+def steps(highest: float, most: int = 5) -> list[float]:
+    """Round numbers from 0 to the first at or above `highest` (> 0), at most `most` steps."""
+    rough = max(highest, 1e-9) / most
+    power = 10.0 ** math.floor(math.log10(rough))
+    size = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= rough * (1 - 1e-9))
+    return [size * n for n in range(math.ceil(highest / size - 1e-9) + 1)]
+
+
+def number(value: float) -> str:
+    """One digit behind the point, none where it is 0."""
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def _runs(dots: Sequence[Dot | None]) -> Iterator[list[Dot]]:
+    run: list[Dot] = []
+    for dot in dots:
+        if dot is None:
+            yield run
+            run = []
+        else:
+            run.append(dot)
+    yield run
+
+
+def _joined(dots: Sequence[Dot]) -> str:
+    return " ".join(f"{number(x)},{number(y)}" for x, y in dots)
+
 
 MOST_LABELS = 12
 LABEL_CHARACTERS = 24
@@ -58,7 +132,7 @@ def scatter(jobs: Sequence[Job]) -> str:
     return picture(560, 474, f"MFU over OFU of {counted(len(dots), 'job')}", parts)
 
 
-def timeline(series: Series, span: tuple[float, float]) -> str:
+def timeline(series: RatioSeries, span: tuple[float, float]) -> str:
     """OFU and MFU of a job; `span` is the time that all pictures show (Unix seconds)."""
     known = [v for v in (*series.ofu.tolist(), *series.mfu.tolist()) if not math.isnan(v)]
     ys = steps(max([*known, 0.1]) * 1.02, 4)
@@ -77,10 +151,10 @@ def _grid(frame: _Frame, xs: Sequence[float], ys: Sequence[float]) -> Iterator[s
     for x in xs:
         at = frame.at(x, 0)[0]
         yield line((at, frame.top), (at, bottom), "grid")
-        yield words((at, bottom + 16), _level(x, xs), "tick", "middle")
+        yield text_at((at, bottom + 16), _level(x, xs), "tick", "middle")
     yield from _levels(frame, ys)
-    yield words((frame.left + frame.width / 2, bottom + 38), "OFU, %", "axis", "middle")
-    yield words((frame.left - 44, frame.top - 13), "MFU, %", "axis")
+    yield text_at((frame.left + frame.width / 2, bottom + 38), "OFU, %", "axis", "middle")
+    yield text_at((frame.left - 44, frame.top - 13), "MFU, %", "axis")
 
 
 def _levels(frame: _Frame, ys: Sequence[float]) -> Iterator[str]:
@@ -89,7 +163,7 @@ def _levels(frame: _Frame, ys: Sequence[float]) -> Iterator[str]:
         kind = "base" if y == 0 else "grid"
         yield line((frame.left, at), (frame.left + frame.width, at), kind)
         if y > 0 or len(ys) > 1:
-            yield words((frame.left - 6, at + 3.5), _level(y, ys), "tick", "end")
+            yield text_at((frame.left - 6, at + 3.5), _level(y, ys), "tick", "end")
 
 
 def _level(value: float, values: Sequence[float]) -> str:
@@ -106,7 +180,7 @@ def _guides(frame: _Frame) -> Iterator[str]:
     yield line(frame.at(0, 0), ends[2], "equal")
     x, y = ends[2]
     top = y <= frame.top + 1
-    yield words(
+    yield text_at(
         (x - 6, y + 14) if top else (x + 6, y + 4), "1 : 1", "tick", "end" if top else "start"
     )
 
@@ -125,17 +199,17 @@ def _corner(frame: _Frame) -> bool:
 
 def _labels(frame: _Frame, dots: Sequence[tuple[Job, float, float]]) -> Iterator[str]:
     """Names of the flagged jobs that hold most GPU time, as far as there is room beside the dot."""
-    places = {job.id: frame.at(ofu, mfu) for job, ofu, mfu in dots}
-    taken = [_Box(x - 5, x + 5, y) for x, y in places.values()]
+    positions = {job.id: frame.at(ofu, mfu) for job, ofu, mfu in dots}
+    taken = [_Box(x - 5, x + 5, y) for x, y in positions.values()]
     for job in sorted((job for job, _, _ in dots), key=lambda j: -j.held_h)[:MOST_LABELS]:
-        x, y = places[job.id]
+        x, y = positions[job.id]
         text = f"{_short(clean(job.id))}  \N{MULTIPLICATION SIGN} {plain(job.ratio)}"
         width = len(text) * CHARACTER
         right, left = _Box(x + 8, x + 8 + width, y), _Box(x - 8 - width, x - 8, y)
         box = next((b for b in (right, left) if b.fits(frame, taken)), None)
         if box is not None:
             taken.append(box)
-            yield words((box.left, y + 4), text, "label")
+            yield text_at((box.left, y + 4), text, "label")
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +240,9 @@ def _times(frame: _Frame, span: tuple[float, float]) -> Iterator[str]:
     bottom = frame.top + frame.height + 14
     one_day = end_s - start_s <= DAY_S
     first, last = (moment(s)[11 if one_day else 5 :] for s in span)
-    yield words((frame.left, bottom), first, "tick")
-    yield words((frame.left + frame.width, bottom), last, "tick", "end")
+    yield text_at((frame.left, bottom), first, "tick")
+    yield text_at((frame.left + frame.width, bottom), last, "tick", "end")
 
 
-def _width_s(series: Series) -> float:
+def _width_s(series: RatioSeries) -> float:
     return float(series.times_s[1] - series.times_s[0]) if len(series.times_s) > 1 else 0.0

@@ -1,7 +1,7 @@
 """Collects what is known of jobs, however long it goes on.
 
-Enters: observations of GPUs, what jobs said of themselves, or sums that a server computed; in any
-order. Leaves: sums by job and time, and what was left out.
+Enters: observations of GPUs, what jobs reported of themselves, or sums that a server computed; in
+any order. Leaves: sums by job and time, and what was left out.
 
 A GPU counts each second once: a window that was counted before (two recordings of the same hours)
 adds nothing. The windows of one GPU have to come in the order of time.
@@ -25,14 +25,14 @@ BUSY_KEYS = ("gpu_util", "gr_engine_active", "sm_active")
 IDLE_BELOW = 0.01
 SHARE = "owner_share"
 
-_TOLD = {"ofu.gpu.sku": "skus", "ofu.precision": "precisions", "host.name": "hosts"}
+_ATTRIBUTES = {"ofu.gpu.sku": "skus", "ofu.precision": "precisions", "host.name": "hosts"}
 MOST_NAMES = 1024
 JUST_BEFORE_S = 1e-3  # a report speaks of the time before it, also at the edge of a bucket
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """What a job said of itself at an instant (Unix seconds): a ratio, FLOP/s of one GPU, or both.
+class SpeedReport:
+    """What a job reported at an instant (Unix seconds): a ratio, FLOP/s of one GPU, or both.
 
     `mfu` is over the peak that the job chose; `our_mfu` over the peak that OFU has.
     """
@@ -45,7 +45,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class GpuTime:
     """GPU time of a job around an instant, added up by somebody else; GPU-seconds.
 
     `held_s`: all of it, `seen_s`: with an OFU, `done_s`: integral of OFU, `idle_s`: no kernel ran.
@@ -62,7 +62,7 @@ class Seen:
 
 
 @dataclass(slots=True)
-class About:
+class JobAttributes:
     """What is known of a job beside numbers."""
 
     skus: set[str] = field(default_factory=set)
@@ -71,7 +71,7 @@ class About:
     gpus: int = 0
 
     def learn(self, attributes: Mapping[str, object]) -> None:
-        for name, where in _TOLD.items():
+        for name, where in _ATTRIBUTES.items():
             known: set[str] = getattr(self, where)
             value = attributes.get(name)
             if value is not None and len(known) < MOST_NAMES:
@@ -82,7 +82,7 @@ class Gather:
     """Belongs to one thread.
 
     `target_ofu` in (0, 1]: what GPU time is held against. `step_s`: the narrowest bucket of time.
-    `job`: whose the GPUs are that say no job. `unmatched` and `outside` count reports that were
+    `job`: the owner of GPUs without a job. `unmatched` and `outside` count reports that were
     left out, `repeated_s` GPU-seconds that came twice, `odd` windows that end before they start.
     """
 
@@ -91,7 +91,7 @@ class Gather:
             raise ValueError(f"target OFU: {target_ofu:g}; allowed: above 0, at most 1")
         self.target_ofu = target_ofu
         self.timelines = Timelines(step_s)
-        self.about: dict[str, About] = {}
+        self.about: dict[str, JobAttributes] = {}
         self.unmatched = 0
         self.outside = 0
         self.odd = 0
@@ -116,7 +116,7 @@ class Gather:
         for (job, time_s), sums in rounds.items():
             self.timelines.add(job, time_s, sums)
 
-    def say(self, said: Said) -> None:
+    def add_report(self, report: SpeedReport) -> None:
         """A report of a job. What it is compared with has to be there first.
 
         A report of a job that holds no GPU here, without a usable figure, or from another time is
@@ -124,23 +124,23 @@ class Gather:
         """
         sums = [0.0] * len(Sum)
         for where, value in (
-            (Sum.SAID, said.mfu),
-            (Sum.RATE, said.flop_per_s),
-            (Sum.MFU, said.our_mfu),
+            (Sum.PRINTED, report.mfu),
+            (Sum.RATE, report.flop_per_s),
+            (Sum.MFU, report.our_mfu),
         ):
             # A figure that a job cannot have meant (not finite, below 0) is none.
             if value is not None and math.isfinite(value) and value >= 0:
                 sums[where] += value
                 sums[where + 1] += 1.0
-        at_s = said.time_s - JUST_BEFORE_S
-        if said.job == NOBODY or said.job not in self.timelines or not any(sums):
+        at_s = report.time_s - JUST_BEFORE_S
+        if report.job == NOBODY or report.job not in self.timelines or not any(sums):
             self.unmatched += 1
         elif not self.timelines.spans(at_s):
             self.outside += 1
         else:
-            self.timelines.add(said.job, at_s, sums)
+            self.timelines.add(report.job, at_s, sums)
 
-    def add(self, seen: Seen) -> None:
+    def add(self, seen: GpuTime) -> None:
         """Sums of a server. Lost time is that of the job as a whole: GPUs even each other out."""
         sums = [0.0] * len(Sum)
         sums[Sum.HELD], sums[Sum.SEEN], sums[Sum.DONE] = seen.held_s, seen.seen_s, seen.done_s
@@ -148,12 +148,12 @@ class Gather:
         sums[Sum.IDLE] = seen.idle_s
         if seen.limit is not None:
             sums[Sum.LIMIT], sums[Sum.LIMITED] = seen.limit * seen.held_s, seen.held_s
-        self.about.setdefault(seen.job, About())
+        self.about.setdefault(seen.job, JobAttributes())
         self.timelines.add(seen.job, seen.time_s, sums)
 
     def describe(self, job: str, attributes: Mapping[str, object]) -> None:
         """Attributes of a job or one of its GPUs, by their OpenTelemetry names."""
-        self.about.setdefault(job, About()).learn(attributes)
+        self.about.setdefault(job, JobAttributes()).learn(attributes)
 
     def only_job(self) -> str:
         """The job, if there is just one; else empty."""
@@ -168,7 +168,7 @@ class Gather:
             return 0.0
         counted_s = self._counted_s.get(id_)
         if counted_s is None:
-            about = self.about.setdefault(job, About())
+            about = self.about.setdefault(job, JobAttributes())
             about.gpus += 1
             about.learn(seen.entity.attributes)
             counted_s = window.start_s

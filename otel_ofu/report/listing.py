@@ -1,20 +1,20 @@
-"""The tables of the page: a `Report` -> HTML."""
+"""The numbers and tables of the page: an `MfuReport` -> HTML."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from otel_ofu.report.reasons import MISTAKES
-from otel_ofu.report.result import HOUR_S, Job, Report
-from otel_ofu.report.text import UNKNOWN, hours, html, percent, plain, points
+from otel_ofu.report.reasons import MISCOUNTS
+from otel_ofu.report.result import HOUR_S, Agreement, Job, JobsSummary, MfuReport
+from otel_ofu.report.text import UNKNOWN, counted, hours, html, percent, plain, points
 
 MOST_ROWS = 1000
 
 
 def mistakes() -> str:
-    """What a ratio tells."""
+    """What a ratio means."""
     rows = "\n".join(
-        f'<tr><td class="n">{m.factor}</td><td>{html(m.text)}</td></tr>' for m in MISTAKES
+        f'<tr><td class="n">{m.factor}</td><td>{html(m.text)}</td></tr>' for m in MISCOUNTS
     )
     head = '<thead><tr><th class="n">MFU / OFU</th><th>What gives such a ratio</th></tr></thead>'
     return f'<div class="over"><table>{head}<tbody>\n{rows}\n</tbody></table></div>'
@@ -25,9 +25,9 @@ def outliers(jobs: Sequence[Job]) -> Iterator[str]:
     shown = [j for j in jobs if j.verdict.flagged or j.other_peak]
     if not any(j.mfu is not None for j in jobs):
         return
-    yield "<section>\n<h2>Whose MFU cannot be right</h2>"
+    yield "<section>\n<h2>Jobs whose MFU cannot be right</h2>"
     if not shown:
-        yield '<p class="quiet">Nobody\'s: no job is flagged.</p>\n</section>'
+        yield '<p class="quiet">No job is flagged.</p>\n</section>'
         return
     shown.sort(key=lambda j: (not j.verdict.flagged, -abs((j.mfu or 0) - (j.ofu_then or 0))))
     yield '<div class="over"><table><thead><tr><th>Job</th>'
@@ -38,14 +38,14 @@ def outliers(jobs: Sequence[Job]) -> Iterator[str]:
     yield f"</tbody></table></div>{_rest(len(shown))}\n</section>"
 
 
-def all_jobs(report: Report) -> Iterator[str]:
+def all_jobs(report: MfuReport) -> Iterator[str]:
     """Every job, the most lost GPU-hours first."""
     if not report.jobs:
         return
     yield "<section>\n<h2>All jobs</h2>"
     yield (
         '<p class="quiet">Most GPU-hours lost first. MFU in italics is over a peak that the '
-        "job chose, since it says no FLOP rate.</p>"
+        "job chose, since it reports no FLOP rate.</p>"
     )
     yield '<div class="over"><table><thead><tr><th>Job</th><th>GPU</th>'
     names = ("GPUs", "GPU-hours", "Lost", "Idle", "Coverage", "OFU", "MFU", "MFU / OFU")
@@ -82,11 +82,11 @@ def _row(job: Job) -> str:
         plain(job.ratio),
     ]
     sku = html(", ".join(sorted(job.about.skus)) or UNKNOWN)
-    verdict = f'<td class="short">{WORDS[job.verdict.kind]}</td>'
+    verdict = f'<td class="short">{VERDICT_TEXT[job.verdict.kind]}</td>'
     return f'<tr>{_name(job)}<td class="short">{sku}</td>{_numbers(cells)}{verdict}</tr>'
 
 
-WORDS = {
+VERDICT_TEXT = {
     "over": '<span class="flag">over-counted</span>',
     "under": '<span class="flag">under-counted</span>',
     "normal": "plausible",
@@ -110,3 +110,50 @@ def _rest(rows: int) -> str:
     if rows <= MOST_ROWS:
         return ""
     return f'<p class="quiet">{rows - MOST_ROWS:,} more are in the CSV file.</p>'
+
+
+def figures(report: MfuReport) -> str:
+    """A description list; the small print is what a number is over."""
+    rows = "\n".join(
+        f"<div><dt>{name}</dt><dd>{value}<small>{small}</small></dd></div>"
+        for name, value, small in _rows(report)
+    )
+    return f'<dl class="figures">\n{rows}\n</dl>'
+
+
+def _rows(report: MfuReport) -> Iterator[tuple[str, str, str]]:
+    whole = report.summary
+    both = whole.jobs - whole.without_mfu
+    yield "Jobs", f"{whole.jobs:,}", f"{both:,} with MFU, {whole.without_mfu:,} without"
+    without = f", {hours(whole.without_job_h)} without a job" if whole.without_job_h else ""
+    yield "GPU-hours", hours(whole.held_h), f"{percent(whole.coverage)} with counters{without}"
+    yield "OFU", percent(whole.ofu), "mean over GPU time"
+    share = whole.lost_h / whole.seen_h if whole.seen_h else None
+    target = f"against an OFU of {percent(report.target_ofu, 0)}"
+    yield "GPU-hours lost", hours(whole.lost_h), f"{percent(share)}, {target}"
+    yield "GPU-hours idle", hours(whole.idle_h), "no kernel ran"
+    yield "Flagged", f"{whole.flagged:,}", _compared(whole)
+    yield "Pearson r", plain(whole.every.r), _after(whole.every, plain(whole.kept.r), whole.kept)
+    error = f"{plain(_points(whole.kept))} points"
+    yield "Mean absolute error", _error(whole.every), _after(whole.every, error, whole.kept)
+
+
+def _compared(whole: JobsSummary) -> str:
+    short = f", {whole.short:,} of them too short to judge" if whole.short else ""
+    return f"of {whole.every.jobs:,} compared{short}"
+
+
+def _points(agreement: Agreement) -> float | None:
+    return None if agreement.error is None else 100 * agreement.error
+
+
+def _error(agreement: Agreement) -> str:
+    value = plain(_points(agreement))
+    return value if agreement.error is None else f"{value} points"
+
+
+def _after(every: Agreement, value: str, kept: Agreement) -> str:
+    """What is left when flagged jobs are left out."""
+    if every.jobs == kept.jobs:
+        return f"over {counted(every.jobs, 'job')}"
+    return f"{counted(every.jobs, 'job')}; {value} without the flagged ({kept.jobs:,})"

@@ -1,6 +1,6 @@
-"""A `Report` as one HTML page that needs nothing else: no script, no font, no address.
+"""An `MfuReport` as one HTML page that needs nothing else: no script, no font, no address.
 
-Enters: a `Report`. Leaves: the text of the page. Every foreign word goes through `text.html`.
+Enters: an `MfuReport`. Leaves: the text of the page. All foreign text goes through `text.html`.
 """
 
 from __future__ import annotations
@@ -9,17 +9,16 @@ from collections.abc import Iterator, Sequence
 from importlib.resources import files
 
 from otel_ofu.report.charts import scatter, timeline
-from otel_ofu.report.figures import figures
-from otel_ofu.report.listing import all_jobs, mistakes, outliers
+from otel_ofu.report.listing import all_jobs, figures, mistakes, outliers
 from otel_ofu.report.reasons import NORMAL, OVER, UNDER
-from otel_ofu.report.result import Job, Report
+from otel_ofu.report.result import Job, MfuReport
 from otel_ofu.report.text import clean, counted, html, moment, percent, span
 
 MOST_PICTURES = 60
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
-def page(report: Report, made_by: str = "") -> str:
+def page(report: MfuReport, made_by: str = "") -> str:
     """`made_by`: the program and its version, for the last line."""
     body = "\n".join(_body(report, made_by))
     style = files("otel_ofu.report").joinpath("page.css").read_text("utf-8")
@@ -32,7 +31,7 @@ def page(report: Report, made_by: str = "") -> str:
     )
 
 
-def _body(report: Report, made_by: str) -> Iterator[str]:
+def _body(report: MfuReport, made_by: str) -> Iterator[str]:
     yield from _head(report)
     if report.start_s is None:
         yield '<p class="empty">There is nothing to show: the input has no readings of GPUs.</p>'
@@ -40,7 +39,7 @@ def _body(report: Report, made_by: str) -> Iterator[str]:
         yield figures(report)
         if not report.jobs:
             yield (
-                '<p class="empty">No GPU says which job it works for. <code>--job NAME</code> '
+                '<p class="empty">No GPU has a job. <code>--job NAME</code> '
                 "gives the GPUs without a job to one.</p>"
             )
         yield from _agreement(report)
@@ -50,8 +49,8 @@ def _body(report: Report, made_by: str) -> Iterator[str]:
     yield from _foot(report, made_by)
 
 
-def _head(report: Report) -> Iterator[str]:
-    yield "<header>\n<h1>What the GPUs did, and what their jobs say</h1>"
+def _head(report: MfuReport) -> Iterator[str]:
+    yield "<header>\n<h1>What the GPUs did, and what their jobs report</h1>"
     if report.start_s is not None and report.end_s is not None:
         length = span(report.end_s - report.start_s)
         yield (
@@ -66,7 +65,7 @@ def _head(report: Report) -> Iterator[str]:
     yield "</header>"
 
 
-def _agreement(report: Report) -> Iterator[str]:
+def _agreement(report: MfuReport) -> Iterator[str]:
     drawn = scatter(report.jobs)
     yield "<section>\n<h2>MFU against OFU</h2>"
     if not drawn:
@@ -76,7 +75,7 @@ def _agreement(report: Report) -> Iterator[str]:
         )
         return
     yield (
-        '<p class="quiet">OFU is what the tensor cores did, MFU what the job says it needed, both '
+        '<p class="quiet">OFU is what the tensor cores did, MFU what the job reports, both '
         "over the dense peak. OFU holds padding and recomputation as well, so a right MFU stands "
         "in the band just below the line.</p>"
     )
@@ -87,11 +86,11 @@ def _agreement(report: Report) -> Iterator[str]:
     )
 
 
-def _pictures(report: Report) -> Iterator[str]:
+def _pictures(report: MfuReport) -> Iterator[str]:
     if report.start_s is None or report.end_s is None:
         return
     ranked = sorted(report.jobs, key=lambda j: (not j.verdict.flagged, -j.held_h, j.id))
-    shown = [*ranked[:MOST_PICTURES], *([report.nobody] if report.nobody else [])]
+    shown = [*ranked[:MOST_PICTURES], *([report.without_job] if report.without_job else [])]
     yield "<section>\n<h2>Over time</h2>"
     yield (
         '<p class="quiet"><span class="key ofu" style="margin-left:0"></span>OFU, %'
@@ -111,15 +110,17 @@ def _left_out(jobs: int) -> str:
 def _picture(job: Job, time: tuple[float, float]) -> str:
     name = html(job.id) if job.id else "GPUs without a job"
     flag = ' class="flag"' if job.verdict.flagged else ""
-    told = f"OFU {percent(job.ofu)}" + (f", MFU {percent(job.mfu)}" if job.mfu is not None else "")
+    summary = f"OFU {percent(job.ofu)}" + (
+        f", MFU {percent(job.mfu)}" if job.mfu is not None else ""
+    )
     gpus = counted(job.gpus, "GPU")
     return (
-        f"<article><h3{flag}>{name}</h3><p>{gpus}, {told}</p>"
+        f"<article><h3{flag}>{name}</h3><p>{gpus}, {summary}</p>"
         f"<figure>{timeline(job.series, time)}</figure></article>"
     )
 
 
-def _foot(report: Report, made_by: str) -> Iterator[str]:
+def _foot(report: MfuReport, made_by: str) -> Iterator[str]:
     yield '<footer class="quiet">'
     for note in _notes(report.notes):
         yield f"<p>{note}</p>"

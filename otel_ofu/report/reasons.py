@@ -1,4 +1,4 @@
-"""What the ratio of MFU to OFU tells.
+"""What the ratio of MFU to OFU means.
 
 Enters: two ratios of a job, and what lies between them. Leaves: whether it is flagged, and the
 mistakes that are known to give such a ratio, the likeliest first.
@@ -30,8 +30,8 @@ Kind = Literal["over", "under", "normal", "grey", "short", "silent", "unseen"]
 
 
 @dataclass(frozen=True, slots=True)
-class Mistake:
-    """A known mistake: where its ratio lies, the ratio itself, and in words."""
+class Miscount:
+    """A known miscount: the range of its ratio, the typical ratio, and what it is."""
 
     low: float
     high: float
@@ -51,26 +51,26 @@ class Mistake:
         return self.high / self.low > 1.35  # noqa: PLR2004 - a band, not one number with noise
 
 
-MISTAKES: Sequence[Mistake] = (
-    Mistake(0.32, 0.42, 0.375, "a sparse peak as denominator, with recomputation in OFU"),
-    Mistake(0.43, 0.55, 0.50, "a sparse peak as denominator, or multiply-adds taken for FLOPs"),
-    Mistake(0.55, 0.65, 0.60, "layers that are not counted, or much padding"),
-    Mistake(0.70, 0.82, 0.75, "full recomputation, which MFU rightly leaves out"),
-    Mistake(1.05, 1.13, 1.08, "another reference clock (1980 for 1830 MHz), or B200 for GB200"),
-    Mistake(1.10, 1.90, 1.50, "causal attention counted in full"),
-    Mistake(1.40, 1.75, 1.58, "Mamba or linear-attention layers counted as attention"),
-    Mistake(1.75, 2.08, 2.00, "FP8 work over a BF16 peak: declare the precision"),
-    Mistake(1.90, 2.40, 2.12, "experts in a latent space counted at the full hidden size"),
-    Mistake(2.60, 3.50, 3.17, "the peak of another GPU (A100 for H100)"),
-    Mistake(3.00, 10.0, 5.00, "all experts counted instead of the active ones"),
+MISCOUNTS: Sequence[Miscount] = (
+    Miscount(0.32, 0.42, 0.375, "a sparse peak as denominator, with recomputation in OFU"),
+    Miscount(0.43, 0.55, 0.50, "a sparse peak as denominator, or multiply-adds taken for FLOPs"),
+    Miscount(0.55, 0.65, 0.60, "layers that are not counted, or much padding"),
+    Miscount(0.70, 0.82, 0.75, "full recomputation, which MFU rightly leaves out"),
+    Miscount(1.05, 1.13, 1.08, "another reference clock (1980 for 1830 MHz), or B200 for GB200"),
+    Miscount(1.10, 1.90, 1.50, "causal attention counted in full"),
+    Miscount(1.40, 1.75, 1.58, "Mamba or linear-attention layers counted as attention"),
+    Miscount(1.75, 2.08, 2.00, "FP8 work over a BF16 peak: declare the precision"),
+    Miscount(1.90, 2.40, 2.12, "experts in a latent space counted at the full hidden size"),
+    Miscount(2.60, 3.50, 3.17, "the peak of another GPU (A100 for H100)"),
+    Miscount(3.00, 10.0, 5.00, "all experts counted instead of the active ones"),
 )
 
-PEAKS: Sequence[Mistake] = (
-    Mistake(0.48, 0.52, 0.50, "a sparse peak, or an FP8 peak for BF16 work"),
-    Mistake(1.06, 1.095, 1.08, "the highest clock instead of the data sheet's"),
-    Mistake(1.095, 1.13, 1.11, "the peak of B200 on GB200"),
-    Mistake(1.95, 2.05, 2.00, "a BF16 peak for FP8 work"),
-    Mistake(3.10, 3.25, 3.17, "the peak of an A100 on H100"),
+PEAKS: Sequence[Miscount] = (
+    Miscount(0.48, 0.52, 0.50, "a sparse peak, or an FP8 peak for BF16 work"),
+    Miscount(1.06, 1.095, 1.08, "the highest clock instead of the data sheet's"),
+    Miscount(1.095, 1.13, 1.11, "the peak of B200 on GB200"),
+    Miscount(1.95, 2.05, 2.00, "a BF16 peak for FP8 work"),
+    Miscount(3.10, 3.25, 3.17, "the peak of an A100 on H100"),
 )
 
 
@@ -102,7 +102,7 @@ def judge(mfu: float, ofu: float, both_s: float) -> Verdict:
 
 def likely(ratio: float) -> tuple[str, ...]:
     """The mistakes whose ratio is near; those with a ratio of their own before bands."""
-    near = [m for m in MISTAKES if m.low <= ratio <= m.high]
+    near = [m for m in MISCOUNTS if m.low <= ratio <= m.high]
     near.sort(key=lambda m: (m.wide, m.distance(ratio), abs(m.typical - ratio)))
     reasons = [f"{m.text} ({m.factor})" for m in near]
     if abs(ratio - round(ratio)) <= 0.03 * ratio and ratio > 1.5:  # noqa: PLR2004 - 3 % of noise
@@ -114,7 +114,7 @@ def likely(ratio: float) -> tuple[str, ...]:
 
 
 def peak_reason(peak_ratio: float | None) -> str:
-    """In words, when the MFU that a job prints is over another peak than ours; else empty.
+    """A sentence when the MFU that a job prints is over another peak than ours; else empty.
 
     `peak_ratio`: printed MFU / MFU over our peak.
     """
@@ -127,7 +127,7 @@ def peak_reason(peak_ratio: float | None) -> str:
 
 
 def unsteady_reason(ofu: Doubles, mfu: Doubles) -> str:
-    """In words, when the ratio changed on the way; else empty. Buckets without either are NaN."""
+    """A sentence when the ratio changed on the way; else empty. Buckets without either are NaN."""
     both = (ofu > 0) & (mfu > 0)
     if not both.any():
         return ""

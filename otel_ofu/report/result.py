@@ -1,6 +1,6 @@
-"""Sums -> what the page says: figures of each job, and of all together.
+"""Sums -> what the page shows: figures of each job, and of all together.
 
-Enters: a `Gather`. Leaves: a `Report`, frozen. OFU and MFU of a job are compared over the same
+Enters: a `Gather`. Leaves: an `MfuReport`, frozen. OFU and MFU of a job are compared over the same
 buckets of time, each weighted by its GPU time; what is not known is None, never 0.
 """
 
@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from otel_ofu.report.gather import NOBODY, About, Gather
+from otel_ofu.report.gather import NOBODY, Gather, JobAttributes
 from otel_ofu.report.reasons import Verdict, judge, peak_reason, unsteady_reason
-from otel_ofu.report.statistics import mean_absolute_error, pearson
 from otel_ofu.report.text import counted
 from otel_ofu.report.timeline import Doubles, Sum
 
@@ -22,7 +21,7 @@ HOUR_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class RatioSeries:
     """A job over time: starts of buckets (Unix seconds), ratios; NaN where there is none."""
 
     times_s: Doubles
@@ -36,11 +35,11 @@ class Job:
 
     `ofu`: over all of its time. `ofu_then`: over the time in which MFU is known, which is what
     `mfu` is compared with. `peak_ratio`: MFU that it prints / MFU over our peak. `own_peak`: its
-    MFU is over the peak that it chose itself, since it says no FLOP rate.
+    MFU is over the peak that it chose itself, since it reports no FLOP rate.
     """
 
     id: str
-    about: About
+    about: JobAttributes
     gpus: int
     start_s: float
     end_s: float
@@ -55,7 +54,7 @@ class Job:
     peak_ratio: float | None
     own_peak: bool
     verdict: Verdict
-    series: Series
+    series: RatioSeries
 
     @property
     def coverage(self) -> float | None:
@@ -92,7 +91,7 @@ class Agreement:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class JobsSummary:
     """All jobs together. Hours are GPU-hours."""
 
     jobs: int
@@ -107,16 +106,16 @@ class Summary:
     seen_h: float
     idle_h: float
     lost_h: float
-    nobody_h: float
+    without_job_h: float
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """`jobs`: the most lost GPU-hours first. `nobody`: GPUs without a job. `bucket_s`: width."""
+class MfuReport:
+    """`jobs`: the most lost GPU-hours first. `without_job`: GPUs of no job. `bucket_s`: width."""
 
-    summary: Summary
+    summary: JobsSummary
     jobs: Sequence[Job]
-    nobody: Job | None
+    without_job: Job | None
     target_ofu: float
     bucket_s: float
     start_s: float | None
@@ -125,15 +124,15 @@ class Report:
     notes: Sequence[str] = field(default=())
 
 
-def report_of(gather: Gather, sources: Sequence[str] = (), notes: Sequence[str] = ()) -> Report:
+def report_of(gather: Gather, sources: Sequence[str] = (), notes: Sequence[str] = ()) -> MfuReport:
     """`sources`: where it comes from. `notes`: what a reader should know; `gather`'s follow."""
     made = [_job(gather, id_) for id_ in gather.timelines]
     jobs = sorted((j for j in made if j.id != NOBODY), key=lambda j: (-j.lost_h, j.id))
-    nobody = next((j for j in made if j.id == NOBODY), None)
-    return Report(
-        _summary(jobs, nobody),
+    unowned = next((j for j in made if j.id == NOBODY), None)
+    return MfuReport(
+        _summary(jobs, unowned),
         jobs,
-        nobody,
+        unowned,
         gather.target_ofu,
         gather.timelines.width_s,
         min((j.start_s for j in made), default=None),
@@ -147,7 +146,7 @@ def _job(gather: Gather, id_: str) -> Job:
     times_s, sums = gather.timelines.of(id_)
     width_s, about = gather.timelines.width_s, gather.about[id_]
     total = sums.sum(axis=0)
-    ours, said, own_peak = _mfus(sums, total)
+    ours, printed, own_peak = _mfus(sums, total)
     ofu = _over(sums[:, Sum.DONE], sums[:, Sum.SEEN])
     both = ~np.isnan(ofu) & ~np.isnan(ours)
     weight = np.where(both, sums[:, Sum.SEEN], 0.0)
@@ -169,37 +168,37 @@ def _job(gather: Gather, id_: str) -> Job:
         ofu_then=then,
         mfu=mfu,
         both_s=both_s,
-        peak_ratio=None if own_peak else _one(_mean(said, weight) or math.nan, mfu or math.nan),
+        peak_ratio=None if own_peak else _one(_mean(printed, weight) or math.nan, mfu or math.nan),
         own_peak=own_peak and mfu is not None,
-        verdict=_verdict(mfu, then, both_s, told=bool(np.any(~np.isnan(ours)))),
-        series=Series(times_s, ofu, ours),
+        verdict=_verdict(mfu, then, both_s, reported=bool(np.any(~np.isnan(ours)))),
+        series=RatioSeries(times_s, ofu, ours),
     )
 
 
 def _mfus(sums: Doubles, total: Doubles) -> tuple[Doubles, Doubles, bool]:
     """By bucket MFU over our peak, and as the job prints it; whether the first is the second."""
     peak = _one(total[Sum.LIMIT], total[Sum.LIMITED])
-    said = _over(sums[:, Sum.SAID], sums[:, Sum.SAIDS])
-    ours = _over(sums[:, Sum.MFU], sums[:, Sum.MFUS])
+    printed = _over(sums[:, Sum.PRINTED], sums[:, Sum.PRINTED_COUNT])
+    ours = _over(sums[:, Sum.MFU], sums[:, Sum.MFU_COUNT])
     if peak is not None:
-        rate = _over(sums[:, Sum.RATE], sums[:, Sum.RATES]) / peak
+        rate = _over(sums[:, Sum.RATE], sums[:, Sum.RATE_COUNT]) / peak
         ours = np.where(np.isnan(ours), rate, ours)
     if np.isnan(ours).all():
-        return said, said, True
-    return ours, said, False
+        return printed, printed, True
+    return ours, printed, False
 
 
-def _verdict(mfu: float | None, ofu: float | None, both_s: float, *, told: bool) -> Verdict:
+def _verdict(mfu: float | None, ofu: float | None, both_s: float, *, reported: bool) -> Verdict:
     if mfu is None or not ofu:
-        return Verdict("unseen" if told else "silent")
+        return Verdict("unseen" if reported else "silent")
     return judge(mfu, ofu, both_s)
 
 
-def _summary(jobs: Sequence[Job], nobody: Job | None) -> Summary:
+def _summary(jobs: Sequence[Job], unowned: Job | None) -> JobsSummary:
     every = [j for j in jobs if j.ratio is not None]
     held_h, seen_h = sum(j.held_h for j in jobs), sum(j.seen_h for j in jobs)
     done_h = sum(j.ofu * j.seen_h for j in jobs if j.ofu is not None)
-    return Summary(
+    return JobsSummary(
         jobs=len(jobs),
         without_mfu=sum(j.verdict.kind == "silent" for j in jobs),
         short=sum(j.verdict.kind == "short" for j in jobs),
@@ -212,7 +211,7 @@ def _summary(jobs: Sequence[Job], nobody: Job | None) -> Summary:
         seen_h=seen_h,
         idle_h=sum(j.idle_h for j in jobs),
         lost_h=sum(j.lost_h for j in jobs),
-        nobody_h=nobody.held_h if nobody else 0.0,
+        without_job_h=unowned.held_h if unowned else 0.0,
     )
 
 
@@ -259,3 +258,24 @@ def _mean(values: Doubles, weight: Doubles) -> float | None:
     if not known.any():
         return None
     return float(np.average(values[known], weights=weight[known]))
+
+
+FEWEST = 3  # two points always lie on a line
+
+
+def pearson(x: Sequence[float], y: Sequence[float]) -> float | None:
+    """Pearson's r in [-1, 1]; None for fewer than three pairs or a side that does not vary."""
+    if len(x) < FEWEST:
+        return None
+    dx, dy = np.array(x) - np.mean(x), np.array(y) - np.mean(y)
+    scale = math.sqrt(float(dx @ dx) * float(dy @ dy))
+    if scale <= 0 or not math.isfinite(scale):
+        return None
+    return min(1.0, max(-1.0, float(dx @ dy) / scale))
+
+
+def mean_absolute_error(x: Sequence[float], y: Sequence[float]) -> float | None:
+    """Mean of |x - y|, in the unit of both; None for no pairs."""
+    if not len(x):
+        return None
+    return float(np.mean(np.abs(np.array(x) - np.array(y))))

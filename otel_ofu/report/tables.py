@@ -1,4 +1,4 @@
-"""A `Report` for other programs: CSV with a row for each job, JSON with everything.
+"""An `MfuReport` for other programs: CSV with a row for each job, JSON with everything.
 
 Units stand in the names; `_h` is GPU-hours, no suffix is a ratio. A value that is not known is an
 empty cell, or null.
@@ -12,14 +12,14 @@ import json
 import math
 from typing import Any
 
-from otel_ofu.report.result import Job, Report
+from otel_ofu.report.result import Job, MfuReport
 from otel_ofu.report.text import clean
 
 # A spreadsheet takes a cell that begins so for a formula, and names of jobs are anybody's.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def csv_text(report: Report) -> str:
+def csv_text(report: MfuReport) -> str:
     """RFC 4180; the first row names the columns."""
     out = io.StringIO()
     writer = csv.DictWriter(out, COLUMNS)
@@ -28,7 +28,7 @@ def csv_text(report: Report) -> str:
     return out.getvalue()
 
 
-def json_text(report: Report) -> str:
+def json_text(report: MfuReport) -> str:
     """An object with `summary`, `jobs` (each with its `series`) and `notes`."""
     whole = report.summary
     tree = {
@@ -53,10 +53,10 @@ def json_text(report: Report) -> str:
             "observed_h": whole.seen_h,
             "idle_h": whole.idle_h,
             "lost_h": whole.lost_h,
-            "without_job_h": whole.nobody_h,
+            "without_job_h": whole.without_job_h,
         },
         "jobs": [_tree(job) for job in report.jobs],
-        "without_job": _tree(report.nobody) if report.nobody else None,
+        "without_job": _tree(report.without_job) if report.without_job else None,
         "notes": list(report.notes),
     }
     return json.dumps(tree, ensure_ascii=True, allow_nan=False) + "\n"
@@ -79,13 +79,13 @@ def _tree(job: Job) -> dict[str, Any]:
 
 
 def _row(job: Job) -> dict[str, object]:
-    words = {
+    names = {
         "job": job.id,
         "skus": " ".join(sorted(job.about.skus)),
         "precisions": " ".join(sorted(job.about.precisions)),
     }
-    told = {**words, **_figures(job), "reasons": "; ".join(job.reasons)}
-    return {name: _cell(told[name]) for name in COLUMNS}
+    cells = {**names, **_figures(job), "reasons": "; ".join(job.reasons)}
+    return {name: _cell(cells[name]) for name in COLUMNS}
 
 
 def _figures(job: Job) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Numbers and foreign words as the page writes them. A value that is not known is an en dash."""
+"""Numbers and foreign text as the page writes them. A value that is not known is an en dash."""
 
 from __future__ import annotations
 

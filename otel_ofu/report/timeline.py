@@ -30,12 +30,12 @@ class Sum(IntEnum):
     IDLE = 4  # in which no kernel ran
     LIMIT = 5  # integral of the FLOP limit, FLOP
     LIMITED = 6  # GPU time with a known limit
-    MFU = 7  # MFU over our peak, and how often it was told
-    MFUS = 8
-    RATE = 9  # FLOP/s of one GPU, and how often it was told
-    RATES = 10
-    SAID = 11  # MFU over the job's own peak, and how often it was told
-    SAIDS = 12
+    MFU = 7  # MFU over our peak, and how often it was reported
+    MFU_COUNT = 8
+    RATE = 9  # FLOP/s of one GPU, and how often it was reported
+    RATE_COUNT = 10
+    PRINTED = 11  # MFU over the job's own peak, and how often it was reported
+    PRINTED_COUNT = 12
 
 
 @dataclass(slots=True)

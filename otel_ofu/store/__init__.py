@@ -1,8 +1,8 @@
 """Recent history of every entity, for rules."""
 
-from otel_ofu.store.block import Block
-from otel_ofu.store.folder import StateInUse, StateUnusable
+from otel_ofu.store.block import SampleBlock
 from otel_ofu.store.retention import Retention
 from otel_ofu.store.store import Store
+from otel_ofu.store.table import StateInUse, StateUnusable
 
-__all__ = ["Block", "Retention", "StateInUse", "StateUnusable", "Store"]
+__all__ = ["Retention", "SampleBlock", "StateInUse", "StateUnusable", "Store"]

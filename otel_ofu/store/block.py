@@ -11,16 +11,16 @@ from otel_ofu.store.series import Rows
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class SampleBlock:
     """Rows [time, entity], oldest first, NaN for missing: read-only views of the store.
 
-    The next write may change them. `pieces`: the rows, in two parts where the ring wraps; rows that
+    The next write may change them. `parts`: the rows, in two parts where the ring wraps; rows that
     the store does not hold are left out. `counts`: how many samples each row is a mean of; empty
     for rows of single samples. `row_s`: seconds a row; `expected`: samples that a full window has,
     at least 1.
     """
 
-    pieces: tuple[Rows, ...]
+    parts: tuple[Rows, ...]
     counts: tuple[Rows, ...]
     row_s: float
     expected: float
@@ -29,23 +29,23 @@ class Block:
     @property
     def length(self) -> int:
         """How many rows there are."""
-        return sum(len(piece) for piece in self.pieces)
+        return sum(len(part) for part in self.parts)
 
     def array(self) -> Rows:
         """All rows in one array."""
-        return np.concatenate([np.empty((0, self.columns), np.float32), *self.pieces])
+        return np.concatenate([np.empty((0, self.columns), np.float32), *self.parts])
 
-    def chunks(self, width: int) -> Iterator[tuple[slice, Block]]:
+    def chunks(self, width: int) -> Iterator[tuple[slice, SampleBlock]]:
         """The same window over some columns at a time, so that work stays in the cache."""
         for start in range(0, self.columns, width):
             at = slice(start, min(start + width, self.columns))
-            pieces = tuple(piece[:, at] for piece in self.pieces)
-            counts = tuple(piece[:, at] for piece in self.counts)
-            yield at, Block(pieces, counts, self.row_s, self.expected, at.stop - at.start)
+            parts = tuple(part[:, at] for part in self.parts)
+            counts = tuple(part[:, at] for part in self.counts)
+            yield at, SampleBlock(parts, counts, self.row_s, self.expected, at.stop - at.start)
 
 
 def window(ring: Rows, numbers: tuple[int, int], columns: int) -> tuple[Rows, ...]:
-    """The rows of a ring numbered first..last, oldest first, in one piece or two.
+    """The rows of a ring numbered first..last, oldest first, in one part or two.
 
     Read-only views: nothing that is computed from history may change it.
     """

@@ -1,6 +1,6 @@
-"""All entities: which column each has, and whose each GPU is.
+"""All entities: which column each has, and the job and node of each GPU.
 
-Jobs and nodes that nobody reports on exist as long as a GPU speaks of them.
+Jobs and nodes without observations of their own exist as long as a GPU names them.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from otel_ofu.model import Entity, EntityKind, Window
-from otel_ofu.store.layout import Layout
 from otel_ofu.store.membership import NONE, Membership
-from otel_ofu.store.table import Table, parent
+from otel_ofu.store.memory import StoreLayout
+from otel_ofu.store.table import EntityTable, parent
 
 KINDS: tuple[EntityKind, ...] = ("gpu", "job", "node")
 JOB = "ofu.job.id"
@@ -22,8 +22,8 @@ SKU = "ofu.gpu.sku"
 class Fleet:
     """The tables by kind, and the membership of GPUs."""
 
-    def __init__(self, layouts: Mapping[EntityKind, Layout], folder: Path | None) -> None:
-        self.tables = {kind: Table(kind, layouts[kind], folder) for kind in KINDS}
+    def __init__(self, layouts: Mapping[EntityKind, StoreLayout], folder: Path | None) -> None:
+        self.tables = {kind: EntityTable(kind, layouts[kind], folder) for kind in KINDS}
         self.membership = Membership()
         gpus = self.tables["gpu"].slots
         for slot, entity in list(gpus):

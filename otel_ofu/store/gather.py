@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from otel_ofu.model import EntityKind, Observation
-from otel_ofu.store.series import Batch
+from otel_ofu.store.series import SeriesBatch
 
-_Place = tuple[EntityKind, int, int]
+_Destination = tuple[EntityKind, int, int]
 
 
 @dataclass(slots=True)
@@ -21,14 +21,14 @@ class _Column:
 
 
 class Gathered:
-    """Values by place, in the order in which they came."""
+    """Values by kind of entity, bucket and span, in the order in which they came."""
 
     def __init__(self) -> None:
-        self._places: dict[_Place, dict[str, _Column]] = {}
+        self._columns: dict[_Destination, dict[str, _Column]] = {}
 
     def add(self, seen: Observation, slot: int, bucket: int, span: int) -> None:
         """Takes the values of an observation. This loop is the cost of writing: keep it short."""
-        columns = self._places.setdefault((seen.entity.kind, bucket, span), {})
+        columns = self._columns.setdefault((seen.entity.kind, bucket, span), {})
         for key, value in seen.values.items():
             column = columns.get(key)
             if column is None:
@@ -39,17 +39,17 @@ class Gathered:
             if key in columns:
                 columns[key].starts_s[slot] = start_s
 
-    def batches(self) -> Iterator[tuple[EntityKind, str, Batch]]:
+    def batches(self) -> Iterator[tuple[EntityKind, str, SeriesBatch]]:
         """The batches, oldest bucket first; the last value of an entity in a bucket counts."""
-        for kind, bucket, span in sorted(self._places, key=lambda place: place[1]):
-            for key, column in self._places[kind, bucket, span].items():
+        for kind, bucket, span in sorted(self._columns, key=lambda to: to[1]):
+            for key, column in self._columns[kind, bucket, span].items():
                 yield kind, key, _batch(column, bucket, span)
 
 
-def _batch(column: _Column, bucket: int, span: int) -> Batch:
+def _batch(column: _Column, bucket: int, span: int) -> SeriesBatch:
     slots = np.array(column.slots, np.intp)
     starts_s = None
     if column.starts_s:
         found = [column.starts_s.get(slot, np.nan) for slot in column.slots]
         starts_s = np.array(found, np.float64)
-    return Batch(bucket, slots, np.array(column.values, np.float64), span, starts_s)
+    return SeriesBatch(bucket, slots, np.array(column.values, np.float64), span, starts_s)

@@ -15,12 +15,10 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from otel_ofu.store.absence import fill_minutes, fill_rows
 from otel_ofu.store.block import window
-from otel_ofu.store.layout import Layout, SeriesShape
-from otel_ofu.store.memory import NEVER, Bytes, Memory, fits
+from otel_ofu.store.memory import NEVER, Bytes, MappedMemory, SeriesShape, StoreLayout, fits
 from otel_ofu.store.minutes import Minutes
-from otel_ofu.store.series import Batch, Columns, Rows, Series
+from otel_ofu.store.series import Columns, Rows, Series, SeriesBatch, fill_minutes, fill_rows
 
 log = logging.getLogger(__name__)
 
@@ -30,9 +28,9 @@ COUNTER_GAP_S = 300.0
 
 
 class History:
-    """`counts` tells what became of points: `stored`, `late`, `out_of_order`."""
+    """`counts`: what became of points: `stored`, `late`, `out_of_order`."""
 
-    def __init__(self, memory: Memory, path: Path | None) -> None:
+    def __init__(self, memory: MappedMemory, path: Path | None) -> None:
         self._path = path
         self.counts: Counter[str] = Counter()
         self.messages: list[str] = []
@@ -40,7 +38,7 @@ class History:
         for series in self._series.values():
             series.changed_from = self.head - self._layout.rows + 1
 
-    def _adopt(self, memory: Memory) -> None:
+    def _adopt(self, memory: MappedMemory) -> None:
         self._memory = memory
         self._layout = memory.layout
         self.minutes = Minutes(self._layout.step_s, self._layout.rows)
@@ -60,7 +58,7 @@ class History:
         return self._memory.owners
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> StoreLayout:
         return self._layout
 
     @property
@@ -77,7 +75,7 @@ class History:
         """Room for `columns`, and more than that, so that growing is rare; `used` hold history."""
         self.reshape(msgspec.structs.replace(self._layout, capacity=_roomy(columns)), used)
 
-    def reshape(self, layout: Layout, used: int) -> None:
+    def reshape(self, layout: StoreLayout, used: int) -> None:
         """The same history in another shape; in memory alone when the disk does not take it."""
         memory = self._new_memory(layout)
         memory.head = self.head
@@ -113,13 +111,13 @@ class History:
             self.reshape(self._layout, used)
             return self._memory.add(shape)
 
-    def _new_memory(self, layout: Layout) -> Memory:
+    def _new_memory(self, layout: StoreLayout) -> MappedMemory:
         if self._path is not None:
             try:
-                return Memory.create(layout, self._path.with_suffix(".new"))
+                return MappedMemory.create(layout, self._path.with_suffix(".new"))
             except OSError as error:
                 self._leave_disk(error)
-        return Memory.create(layout, None)
+        return MappedMemory.create(layout, None)
 
     def _leave_disk(self, error: OSError) -> None:
         """Goes on in memory; the file would be of a time long gone at the next start."""
@@ -153,7 +151,7 @@ class History:
                 series.clear_row(empty, used)
         self._memory.head = bucket
 
-    def put(self, series: Series, batch: Batch) -> None:
+    def put(self, series: Series, batch: SeriesBatch) -> None:
         """Writes a batch whose bucket is not after the head; what is too late is counted."""
         oldest = self.head - self.rows + 1
         if batch.bucket < oldest:

@@ -1,4 +1,4 @@
-"""Whose a GPU is: its job, its node and its peers, as arrays over the columns of GPUs.
+"""The owners of GPUs: job, node and peers, as arrays over the columns of GPUs.
 
 Enters: the columns of a GPU's job and node, and its SKU, as they change. Leaves: index arrays for
 joins and groups, -1 for none. Peers are the GPUs of the same job and the same SKU.
@@ -57,7 +57,7 @@ class Membership:
         return bool((self._jobs if kind == "job" else self._nodes)[slot])
 
     def assign(self, gpu: int, job: int, node: int, sku: str) -> None:
-        """Says whose the GPU in a column is now; NONE for no job or node."""
+        """Sets the owners of the GPU in a column; NONE for no job or node."""
         self._grow(gpu + 1)
         self._move(self._jobs, int(self._job[gpu]), job)
         self._move(self._nodes, int(self._node[gpu]), node)
@@ -65,7 +65,7 @@ class Membership:
         self._join(gpu, (job, sku) if job != NONE else None)
 
     def release(self, gpu: int) -> None:
-        """The GPU in a column is nobody's."""
+        """The GPU in a column has no owners."""
         self.assign(gpu, NONE, NONE, "")
 
     def release_job(self, job: int) -> None:

@@ -1,7 +1,8 @@
-"""The bytes under a store: a memory-mapped file, or anonymous memory.
+"""The bytes under a store: a memory-mapped file, or anonymous memory, and its layout.
 
-Enters: a `Layout`. Leaves: arrays over its parts. What was written survives a kill of the process;
-a header that does not check out is `Unusable`, with the reason in plain words.
+A file is a header, the owners of its columns, and a section a metric; `StoreLayout` is also the
+JSON in the header. Enters: a `StoreLayout`. Leaves: arrays over its parts. What was written
+survives a kill of the process; a header that does not check out is `Unusable`, with the reason.
 """
 
 from __future__ import annotations
@@ -15,7 +16,50 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from otel_ofu.store.layout import HEADER_BYTES, MAX_SERIES, VERSION, Layout, SeriesShape
+VERSION = 1
+HEADER_BYTES = 65_536
+PAGE_BYTES = 4_096
+MAX_SERIES = 512
+FLOAT32_BYTES = 4
+FLOAT64_BYTES = 8
+
+
+class SeriesShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One metric: its key, whether it is a cumulative counter, and its rows of minutes."""
+
+    key: str
+    counter: bool
+    minutes: int = 0
+
+
+class StoreLayout(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The whole file: `rows` of `step_s` seconds and `capacity` columns in every section."""
+
+    version: int = VERSION
+    step_s: float
+    rows: int
+    capacity: int
+    series: tuple[SeriesShape, ...] = ()
+
+    def section_bytes(self, shape: SeriesShape) -> int:
+        """Recent rows, means and counts of minutes, last raw value and when it was seen."""
+        floats = self.rows + 2 * shape.minutes
+        doubles = 2 if shape.counter else 0
+        size = self.capacity * (floats * FLOAT32_BYTES + doubles * FLOAT64_BYTES)
+        return _whole_pages(size)
+
+    def owners_bytes(self) -> int:
+        return _whole_pages(self.capacity * FLOAT64_BYTES)
+
+    def offset(self, index: int) -> int:
+        """Where the section of series `index` begins; at the end: the size of the file."""
+        before = sum(self.section_bytes(shape) for shape in self.series[:index])
+        return HEADER_BYTES + self.owners_bytes() + before
+
+
+def _whole_pages(size: int) -> int:
+    return -(-size // PAGE_BYTES) * PAGE_BYTES
+
 
 MAGIC = b"ofu-ring"
 NEVER = -1
@@ -27,14 +71,14 @@ _JSON_AT = _PREFIX_AT + _PREFIX.size
 Bytes = NDArray[np.uint8]
 
 
-class Unusable(Exception):  # noqa: N818 - a state of a file, told in one line
+class Unusable(Exception):  # noqa: N818 - a state of a file
     """Why a store file cannot be used."""
 
 
-class Memory:
+class MappedMemory:
     """The mapped parts of one store. `head` is the newest bucket, `NEVER` before the first."""
 
-    def __init__(self, layout: Layout, path: Path | None) -> None:
+    def __init__(self, layout: StoreLayout, path: Path | None) -> None:
         self.layout = layout
         self._path = path
         self._header = self._map(0, HEADER_BYTES)
@@ -43,7 +87,7 @@ class Memory:
         self._head: NDArray[np.int64] = self._header[_HEAD_AT:_PREFIX_AT].view(np.int64)
 
     @classmethod
-    def create(cls, layout: Layout, path: Path | None) -> Memory:
+    def create(cls, layout: StoreLayout, path: Path | None) -> MappedMemory:
         """New memory; a file is reserved on disk in full. Raises OSError when it does not fit."""
         if path is not None:
             path.unlink(missing_ok=True)
@@ -54,7 +98,7 @@ class Memory:
         return memory
 
     @classmethod
-    def open(cls, path: Path, step_s: float) -> Memory:
+    def open(cls, path: Path, step_s: float) -> MappedMemory:
         """The memory that a file holds. Raises Unusable and OSError."""
         layout = _read_layout(path)
         if layout.step_s != step_s:
@@ -88,7 +132,7 @@ class Memory:
         return self.section(count)
 
     def rename(self, path: Path) -> None:
-        """Puts a file in the place of another."""
+        """Replaces another file."""
         if self._path is not None:
             self._path.replace(path)
             self._path = path
@@ -105,7 +149,7 @@ class Memory:
         self._header[_PREFIX_AT : _PREFIX_AT + len(block[1])] = np.frombuffer(block[1], np.uint8)
 
 
-def fits(layout: Layout) -> bool:
+def fits(layout: StoreLayout) -> bool:
     """Whether the header has room for one more series."""
     room = len(msgspec.json.encode(layout)) + 1_024 <= HEADER_BYTES - _JSON_AT
     return room and len(layout.series) < MAX_SERIES
@@ -120,7 +164,7 @@ def _reserve(path: Path, offset: int, size: int) -> None:
         os.close(descriptor)
 
 
-def _read_layout(path: Path) -> Layout:
+def _read_layout(path: Path) -> StoreLayout:
     with path.open("rb") as stream:
         raw = stream.read(HEADER_BYTES)
     if raw[: len(MAGIC)] != MAGIC or len(raw) < HEADER_BYTES:
@@ -132,7 +176,7 @@ def _read_layout(path: Path) -> Layout:
     version = msgspec.json.decode(text, type=_Version).version
     if version != VERSION:
         raise Unusable(f"it is of version {version}, this program writes {VERSION}")
-    return msgspec.json.decode(text, type=Layout)
+    return msgspec.json.decode(text, type=StoreLayout)
 
 
 class _Version(msgspec.Struct, frozen=True):

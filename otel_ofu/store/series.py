@@ -3,6 +3,10 @@
 Enters: values of one bucket for some columns. Leaves: rows, oldest first, NaN where nothing is.
 A bucket is the number of a step since the epoch; it holds what was seen up to its end.
 
+A counter that just appeared and is known to begin with 0 gets zeros in every row and minute in
+which its entity was seen; what nothing observed stays missing. Without them a window would lack
+samples until half of it lies after the first event.
+
 Cumulative counters are kept as increments: a float32 holds 7 digits, and the sum over a window of
 increments is right to 1e-7 of itself however large the counter has grown. The last raw value is
 kept beside them as a float64.
@@ -10,13 +14,13 @@ kept beside them as a float64.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from otel_ofu.store.layout import Layout, SeriesShape
-from otel_ofu.store.memory import NEVER, Bytes
+from otel_ofu.store.memory import NEVER, Bytes, SeriesShape, StoreLayout
 
 Columns = NDArray[np.intp]
 Rows = NDArray[np.float32]
@@ -24,7 +28,7 @@ Doubles = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class SeriesBatch:
     """Values of one metric in one bucket, for different columns.
 
     `span`: how many buckets up to this one the values speak about. `sparse`: of a counter that
@@ -44,7 +48,7 @@ class Batch:
 class Series:
     """Arrays over one section of the memory: `rows` [time, entity], minutes, and raw values."""
 
-    def __init__(self, shape: SeriesShape, layout: Layout, section: Bytes) -> None:
+    def __init__(self, shape: SeriesShape, layout: StoreLayout, section: Bytes) -> None:
         self.shape = shape
         self._step_s = layout.step_s
         columns, at = layout.capacity, 0
@@ -72,7 +76,7 @@ class Series:
     def clear_row(self, bucket: int, used: int) -> None:
         self.rows[bucket % len(self.rows), :used] = np.nan
 
-    def put(self, batch: Batch, max_gap: int) -> int:
+    def put(self, batch: SeriesBatch, max_gap: int) -> int:
         """Writes a batch into its bucket; the number of values that were out of order.
 
         `max_gap`: the most buckets between two values of a counter that still give an increment.
@@ -86,7 +90,7 @@ class Series:
         self._count(batch, max_gap)
         return dropped
 
-    def begins(self, batch: Batch) -> Columns:
+    def begins(self, batch: SeriesBatch) -> Columns:
         """The columns whose counter appears with this batch and is known to begin with 0."""
         known = batch.values == 0
         if batch.starts_s is not None and batch.since_s is not None:
@@ -98,19 +102,19 @@ class Series:
         row: Rows = self.rows[bucket % len(self.rows)]
         return row
 
-    def _fill_span(self, batch: Batch, values: Doubles | float) -> None:
+    def _fill_span(self, batch: SeriesBatch, values: Doubles | float) -> None:
         """Earlier buckets of a value's own window, where nothing else is."""
         for bucket in range(batch.bucket - batch.span + 1, batch.bucket):
             row = self._row(bucket)
             old = row[batch.columns]
             row[batch.columns] = np.where(np.isnan(old), values, old)
 
-    def _in_order(self, batch: Batch) -> tuple[Batch, int]:
+    def _in_order(self, batch: SeriesBatch) -> tuple[SeriesBatch, int]:
         keep = self.seen[batch.columns] <= batch.bucket
         dropped = int(keep.size - np.count_nonzero(keep))
         return (only(batch, keep) if dropped else batch), dropped
 
-    def _count(self, batch: Batch, max_gap: int) -> None:
+    def _count(self, batch: SeriesBatch, max_gap: int) -> None:
         at = batch.columns
         increments = self._increments(batch, max_gap)
         again = self.seen[at] == batch.bucket
@@ -121,8 +125,8 @@ class Series:
         if batch.span > 1:
             self._fill_span(only(batch, ~np.isnan(increments)), 0.0)
 
-    def _increments(self, batch: Batch, max_gap: int) -> Doubles:
-        """What each counter gained since it was last seen; NaN where nobody can know.
+    def _increments(self, batch: SeriesBatch, max_gap: int) -> Doubles:
+        """What each counter gained since it was last seen; NaN where it cannot be known.
 
         A counter that fell was reset and counts from zero, as in Prometheus.
         """
@@ -135,9 +139,9 @@ class Series:
         return np.where(batch.starts_s >= since, batch.values, gained)
 
 
-def only(batch: Batch, keep: NDArray[np.bool_]) -> Batch:
+def only(batch: SeriesBatch, keep: NDArray[np.bool_]) -> SeriesBatch:
     """The values of a batch that are to be kept."""
-    return Batch(
+    return SeriesBatch(
         batch.bucket,
         batch.columns[keep],
         batch.values[keep],
@@ -146,3 +150,28 @@ def only(batch: Batch, keep: NDArray[np.bool_]) -> Batch:
         None if batch.since_s is None else batch.since_s[keep],
         batch.sparse,
     )
+
+
+def fill_rows(series: Series, others: Iterable[Series], columns: Columns) -> None:
+    """Zeros in the rows in which one of `others` has a value."""
+    mine = series.rows[:, columns]
+    seen = np.zeros(mine.shape, np.bool_)
+    for other in others:
+        seen |= ~np.isnan(other.rows[:, columns])
+    series.rows[:, columns] = np.where(seen & np.isnan(mine), np.float32(0), mine)
+
+
+def fill_minutes(series: Series, others: Iterable[Series], newest: int, columns: Columns) -> None:
+    """Zeros in the minutes in which one of `others` has samples; `newest` is not yet over."""
+    length = len(series.counts)
+    minutes = np.arange(newest - length + 1, newest)
+    samples: Rows = np.zeros((len(minutes), len(columns)), np.float32)
+    for other in others:
+        held = min(len(other.counts), len(minutes))
+        if held:
+            at = np.ix_(minutes[-held:] % len(other.counts), columns)
+            np.maximum(samples[-held:], other.counts[at], out=samples[-held:])
+    mine = np.ix_(minutes % max(1, length), columns)
+    new = (series.counts[mine] == 0) & (samples > 0)
+    series.means[mine] = np.where(new, np.float32(0), series.means[mine])
+    series.counts[mine] = np.where(new, samples, series.counts[mine])

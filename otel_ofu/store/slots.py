@@ -1,15 +1,22 @@
-"""Which column belongs to which entity of one kind. Columns of ended entities are used again."""
+"""Which column belongs to which entity of one kind, in memory and on disk.
+
+Columns of ended entities are used again. The list on disk is written as a whole and put in place at
+once. The store file marks who owns each column, so that a list that is older than the file gives no
+entity the history of another.
+"""
 
 from __future__ import annotations
 
 import heapq
 import zlib
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from otel_ofu.model import Entity
+from otel_ofu.model import Attribute, Entity, EntityKind
 
 NOBODY = 0
 
@@ -61,7 +68,7 @@ class Slots:
         self.first_seen_s[slot], self.last_seen_s[slot] = seen_s
 
     def reuse_gaps(self) -> None:
-        """After `restore`: every column below the highest that nobody has is free."""
+        """After `restore`: every column below the highest without an entity is free."""
         self._free = [i for i, entity in enumerate(self._entities) if entity is None]
 
     def rename(self, slot: int, entity: Entity) -> None:
@@ -99,3 +106,42 @@ def owner_mark(entity_id: str) -> int:
     """A mark of 64 bits in the file for who owns a column; never NOBODY."""
     text = entity_id.encode()
     return (zlib.crc32(text) << 32 | zlib.adler32(text)) or 1
+
+
+class SavedEntity(msgspec.Struct, frozen=True, array_like=True):
+    """One entity: its column, when it was seen first and last, and what it is."""
+
+    slot: int
+    id: str
+    first_seen_s: float
+    last_seen_s: float
+    implied: bool
+    attributes: dict[str, Attribute]
+
+    def entity(self, kind: EntityKind) -> Entity:
+        return Entity(kind, self.id, self.attributes)
+
+
+def save_entities(path: Path, slots: Slots, implied: frozenset[str]) -> None:
+    """Writes the list. Raises OSError."""
+    rows = [
+        SavedEntity(
+            slot,
+            entity.id,
+            float(slots.first_seen_s[slot]),
+            float(slots.last_seen_s[slot]),
+            entity.id in implied,
+            dict(entity.attributes),
+        )
+        for slot, entity in slots
+    ]
+    new = path.with_suffix(".new")
+    new.write_bytes(msgspec.json.encode(rows))
+    new.replace(path)
+
+
+def load_entities(path: Path) -> list[SavedEntity]:
+    """The list as it was written; empty when there is none. Raises DecodeError when damaged."""
+    if not path.exists():
+        return []
+    return msgspec.json.decode(path.read_bytes(), type=list[SavedEntity])

@@ -1,7 +1,8 @@
 """Recent history of every entity, for rules.
 
 Enters: observations, or columns of values. Leaves: windows [time, entity] as arrays, who the
-entities are, and whose each GPU is. One lock: the sampler writes, the rules read under `reading`.
+entities are, and the job and node of each GPU. One lock: the sampler writes, the rules read under
+`reading`.
 """
 
 from __future__ import annotations
@@ -18,17 +19,15 @@ import numpy as np
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.model import Entity, EntityKind, Observation, Window
 from otel_ofu.model.clock import Clock, SystemClock
-from otel_ofu.store.block import Block
+from otel_ofu.store.block import SampleBlock
 from otel_ofu.store.fleet import KINDS, Fleet
-from otel_ofu.store.folder import StateFolder
 from otel_ofu.store.gather import Gathered
 from otel_ofu.store.history import History
 from otel_ofu.store.membership import Membership
-from otel_ofu.store.retention import Retention
-from otel_ofu.store.series import Batch, Columns, Doubles, only
-from otel_ofu.store.shapes import Shapes
+from otel_ofu.store.retention import Retention, Shapes, Steps
+from otel_ofu.store.series import Columns, Doubles, SeriesBatch, only
 from otel_ofu.store.slots import Slots
-from otel_ofu.store.steps import Steps
+from otel_ofu.store.table import StateFolder
 
 SAVE_EVERY_S = 60.0
 # New entities are listed sooner, for those who read a copy of the files of a young agent.
@@ -80,7 +79,7 @@ class Store:
             self._fleet.settle()
             for kind, key, batch in gathered.batches():
                 self._put(kind, key, batch)
-            self._keep_house()
+            self._maintain()
 
     def admit(self, entities: Sequence[Entity], window: Window) -> Columns:
         """The columns of entities, for `write_columns`."""
@@ -94,7 +93,7 @@ class Store:
     ) -> None:
         """Takes one metric of many entities at one time; NaN where an entity has no value."""
         with self._lock:
-            batch = Batch(self.bucket(time_s), columns, values)
+            batch = SeriesBatch(self.bucket(time_s), columns, values)
             given = ~np.isnan(values)
             batch = batch if given.all() else only(batch, given)
             seen = self.slots(kind).last_seen_s
@@ -154,11 +153,11 @@ class Store:
 
     @property
     def membership(self) -> Membership:
-        """Whose each GPU is; hold `reading` while looking at it."""
+        """The job, node and peers of each GPU; hold `reading` meanwhile."""
         return self._fleet.membership
 
     def slots(self, kind: EntityKind) -> Slots:
-        """Who has which column; hold `reading` while looking at it."""
+        """Who has which column; hold `reading` meanwhile."""
         return self._fleet.tables[kind].slots
 
     def entities(self, kind: EntityKind) -> Sequence[Entity]:
@@ -166,18 +165,18 @@ class Store:
         with self._lock:
             return [entity for _, entity in self.slots(kind)]
 
-    def block(self, kind: EntityKind, key: str, start_s: float, end_s: float) -> Block:
-        """The samples of a metric in (start, end]; hold `reading` while looking at them."""
-        pieces = self._history(kind).recent(key, self._span(start_s, end_s), self._columns(kind))
+    def block(self, kind: EntityKind, key: str, start_s: float, end_s: float) -> SampleBlock:
+        """The samples of a metric in (start, end]; hold `reading` meanwhile."""
+        parts = self._history(kind).recent(key, self._span(start_s, end_s), self._columns(kind))
         expected = max(1.0, (end_s - start_s) / self.step_s)
-        return Block(pieces, (), self.step_s, expected, self._columns(kind))
+        return SampleBlock(parts, (), self.step_s, expected, self._columns(kind))
 
-    def minutes(self, kind: EntityKind, key: str, start_s: float, end_s: float) -> Block:
+    def minutes(self, kind: EntityKind, key: str, start_s: float, end_s: float) -> SampleBlock:
         """Means of the minutes of a metric in (start, end]; hold `reading` meanwhile."""
         history, columns = self._history(kind), self._columns(kind)
         means, counts = history.by_minute(key, self._span(start_s, end_s), columns)
         expected = max(1.0, (end_s - start_s) / self.step_s)
-        return Block(means, counts, history.minutes.length_s, expected, columns)
+        return SampleBlock(means, counts, history.minutes.length_s, expected, columns)
 
     def totals(self, kind: EntityKind, key: str) -> tuple[Doubles, Doubles]:
         """The last raw values of a counter and when they were seen; NaN for never."""
@@ -213,7 +212,7 @@ class Store:
     def _is_early(self, bucket: int) -> bool:
         return bucket > self.bucket(self._clock.now_s() + max(FUTURE_S, self.step_s))
 
-    def _put(self, kind: EntityKind, key: str, batch: Batch) -> None:
+    def _put(self, kind: EntityKind, key: str, batch: SeriesBatch) -> None:
         outcome = self._refusal(kind, key, batch)
         history, used = self._history(kind), self._columns(kind)
         shape = self._shapes.of(kind, key)
@@ -229,8 +228,8 @@ class Store:
         sparse = series.shape.counter and self._registry.metric(key).is_sparse
         history.put(series, replace(batch, sparse=True) if sparse else batch)
 
-    def _checked(self, kind: EntityKind, batch: Batch) -> Batch:
-        """The finite values; those of counters with a start say from when the entity was seen."""
+    def _checked(self, kind: EntityKind, batch: SeriesBatch) -> SeriesBatch:
+        """The finite values; those of counters with a start have when the entity was seen first."""
         finite = np.isfinite(batch.values)
         if not finite.all():
             self._counts["refused"] += int(finite.size - np.count_nonzero(finite))
@@ -239,12 +238,12 @@ class Store:
             return batch
         return replace(batch, since_s=self.slots(kind).first_seen_s[batch.columns])
 
-    def _refusal(self, kind: EntityKind, key: str, batch: Batch) -> str:
+    def _refusal(self, kind: EntityKind, key: str, batch: SeriesBatch) -> str:
         if self._is_early(batch.bucket):
             return "early"
         return "" if self._shapes.of(kind, key) else "unknown"
 
-    def _keep_house(self) -> None:
+    def _maintain(self) -> None:
         now_s = self._clock.now_s()
         if now_s - self._kept_s >= SAVE_EVERY_S:
             self._kept_s = now_s

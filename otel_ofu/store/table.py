@@ -1,4 +1,4 @@
-"""The entities of one kind with their history, opened from and kept in a directory.
+"""The entities of one kind with their history, in a directory that one process holds at a time.
 
 A file that cannot be used is set aside, and a disk that does not take the history leaves it in
 memory: each with one line in the log and in `messages`.
@@ -6,7 +6,9 @@ memory: each with one line in the log and in `messages`.
 
 from __future__ import annotations
 
+import fcntl
 import logging
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,22 +16,60 @@ import msgspec
 import numpy as np
 
 from otel_ofu.model import Attribute, Entity, EntityKind
-from otel_ofu.store.entities import load_entities, save_entities
+from otel_ofu.model.errors import OtelOfuError
 from otel_ofu.store.history import History
-from otel_ofu.store.layout import Layout
-from otel_ofu.store.memory import Memory, Unusable
-from otel_ofu.store.slots import NOBODY, Slots, owner_mark
+from otel_ofu.store.memory import MappedMemory, StoreLayout, Unusable
+from otel_ofu.store.slots import NOBODY, Slots, load_entities, owner_mark, save_entities
+
+
+class StateUnusable(OtelOfuError):  # noqa: N818 - a state, not a fault
+    """The directory cannot hold the history, with the reason of the system."""
+
+
+class StateInUse(StateUnusable):
+    """Another process keeps its history in the same directory."""
+
+
+class StateFolder:
+    """`path` is None when history is kept in memory alone. Raises StateUnusable."""
+
+    def __init__(self, state_dir: Path | None) -> None:
+        self.path = state_dir / "store" if state_dir else None
+        self._lock: int | None = None
+        if self.path is not None:
+            try:
+                self.path.mkdir(parents=True, exist_ok=True)
+                self._lock = _lock(self.path)
+            except OSError as error:
+                raise StateUnusable(f"{self.path}: {error.strerror}") from error
+
+    def release(self) -> None:
+        """Lets another process in; may be called twice."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def _lock(folder: Path) -> int:
+    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise StateInUse(f"{folder}: another otel-ofu keeps its history there") from None
+    return descriptor
+
 
 log = logging.getLogger(__name__)
 
 
-class Table:
+class EntityTable:
     """Slots and history of one kind; `implied` are entities known only through their GPUs.
 
     `has_new`: columns were given since the list was saved.
     """
 
-    def __init__(self, kind: EntityKind, layout: Layout, folder: Path | None) -> None:
+    def __init__(self, kind: EntityKind, layout: StoreLayout, folder: Path | None) -> None:
         self.kind = kind
         self.messages: list[str] = []
         self.implied: set[str] = set()
@@ -105,26 +145,26 @@ class Table:
     def _path(self, suffix: str) -> Path | None:
         return self._folder / f"{self.kind}.{suffix}" if self._folder else None
 
-    def _open(self, layout: Layout) -> Memory:
+    def _open(self, layout: StoreLayout) -> MappedMemory:
         path = self._path("ring")
         if path is None or not path.exists():
             return self._create(layout, path)
         try:
-            return Memory.open(path, layout.step_s)
+            return MappedMemory.open(path, layout.step_s)
         except (Unusable, OSError) as error:
             aside = path.with_suffix(".unusable")
             path.replace(aside)
-            self._tell(f"{path}: {error}; set aside as {aside.name}, history begins anew")
+            self._warn(f"{path}: {error}; set aside as {aside.name}, history begins anew")
             return self._create(layout, path)
 
-    def _create(self, layout: Layout, path: Path | None) -> Memory:
+    def _create(self, layout: StoreLayout, path: Path | None) -> MappedMemory:
         try:
-            return Memory.create(layout, path)
+            return MappedMemory.create(layout, path)
         except OSError as error:
-            self._tell(f"{path}: {error.strerror}; history does not survive a restart")
-            return Memory.create(layout, None)
+            self._warn(f"{path}: {error.strerror}; history does not survive a restart")
+            return MappedMemory.create(layout, None)
 
-    def _tell(self, message: str) -> None:
+    def _warn(self, message: str) -> None:
         self.messages.append(message)
         log.warning("%s", message)
 
@@ -135,7 +175,7 @@ class Table:
         try:
             rows = load_entities(path)
         except (OSError, msgspec.DecodeError) as error:
-            self._tell(f"{path}: {error}; the history of these entities begins anew")
+            self._warn(f"{path}: {error}; the history of these entities begins anew")
             return
         marks = self.history.owners
         for row in rows:
@@ -148,7 +188,7 @@ class Table:
 
 
 def parent(kind: EntityKind, entity_id: str, gpu: Mapping[str, Attribute]) -> Entity:
-    """The job or node of a GPU, as far as the GPU's own attributes tell."""
+    """The job or node of a GPU, as far as the GPU's own attributes show."""
     prefixes = ("ofu.job.", "slurm.", "k8s.job.") if kind == "job" else ("host.",)
     attributes = {name: value for name, value in gpu.items() if name.startswith(prefixes)}
     return Entity(kind, entity_id, attributes)

@@ -8,7 +8,7 @@ import pytest
 
 from otel_ofu.app.report_prometheus import read_prometheus, stretch
 from otel_ofu.model.errors import OtelOfuError
-from otel_ofu.report import Gather, Report, report_of
+from otel_ofu.report import Gather, MfuReport, report_of
 from otel_ofu.rules.promql.answer import Sample
 
 START_S = 1_764_028_800.0
@@ -35,7 +35,7 @@ def of(job: str, value: float) -> Sample:
     return ({"ofu_job_id": job}, value)
 
 
-def report(server: Answers, hours: float = 2.0) -> Report:
+def report(server: Answers, hours: float = 2.0) -> MfuReport:
     gather = Gather(step_s=300.0)
     time = stretch(START_S, START_S + hours * 3600.0, 300.0)
     notes = read_prometheus(gather, server, time)
@@ -98,7 +98,7 @@ def test_then_the_gpus_themselves_with_a_flop_rate_over_their_limit() -> None:
     (job,) = made.jobs
     assert [job.ofu, job.mfu] == pytest.approx([0.4, 0.3])
     assert job.peak_ratio == pytest.approx(1.0)
-    assert made.summary.nobody_h == pytest.approx(2.0)
+    assert made.summary.without_job_h == pytest.approx(2.0)
     assert "No counters of jobs" in made.notes[0]
 
 

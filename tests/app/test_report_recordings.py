@@ -12,7 +12,7 @@ import pytest
 from otel_ofu.app.report_recordings import read_recordings, read_reports
 from otel_ofu.config import Gpu
 from otel_ofu.model.errors import ConfigError
-from otel_ofu.report import Gather, Report, report_of
+from otel_ofu.report import Gather, MfuReport, report_of
 from otel_ofu.sources.demo import DemoSource
 from otel_ofu.sources.recording import RecordingHeader, RecordingWriter
 
@@ -52,7 +52,7 @@ def record(folder: Path, scenario: str, job: str, ticks: Sequence[int] = range(1
     return str(path)
 
 
-def report(paths: Sequence[str], said: Sequence[str] = ()) -> Report:
+def report(paths: Sequence[str], said: Sequence[str] = ()) -> MfuReport:
     gather = Gather()
     notes = read_recordings(gather, paths, Gpu())
     read_reports(gather, said)

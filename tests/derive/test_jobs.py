@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.derive.job_figures import JobSettings
-from otel_ofu.derive.job_totals import FORGET_S
+from otel_ofu.derive.job_figures import FORGET_S, JobFigureSettings
 from otel_ofu.derive.jobs import JobAggregator
 from otel_ofu.model import Attribute, Entity, GapReason, Observation, Window
 
@@ -55,7 +54,7 @@ def test_an_idle_gpu_counts_as_zero_and_a_missing_one_not_at_all() -> None:
 
 
 def test_time_lost_is_each_gpus_own_and_an_idle_gpu_loses_all_of_it() -> None:
-    settings = JobSettings(target_ofu=0.5)
+    settings = JobFigureSettings(target_ofu=0.5)
     gpus = [gpu(0, {"ofu": 0.0}), gpu(1, {"ofu": 0.25}), gpu(2, {"ofu": 0.9}), gpu(3, {})]
     job = only(JobAggregator(settings).aggregate(gpus))
     assert job.values["job_lost_time"] == pytest.approx(10.0 + 5.0)
@@ -168,7 +167,7 @@ def test_mfu_is_over_the_peak_that_ofu_has() -> None:
 @pytest.mark.parametrize("wrong", [0.0, -1.0, 1.5, math.nan])
 def test_a_target_that_is_none_is_refused(wrong: float) -> None:
     with pytest.raises(ValueError, match="target_ofu"):
-        JobSettings(target_ofu=wrong)
+        JobFigureSettings(target_ofu=wrong)
 
 
 gpus_of_jobs = st.lists(

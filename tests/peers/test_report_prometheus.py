@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from otel_ofu.app.report_prometheus import read_prometheus, stretch
-from otel_ofu.report import Gather, Report, report_of
+from otel_ofu.report import Gather, MfuReport, report_of
 from otel_ofu.rules.promql.server import Server
 from otel_ofu.rules.settings import ServerSettings
 from tests.peers.processes import Prometheus
@@ -37,7 +37,7 @@ def load(peer: Prometheus, folder: Path, series: dict[str, Series]) -> None:
     peer.load_openmetrics(path)
 
 
-def report(peer: Prometheus) -> Report:
+def report(peer: Prometheus) -> MfuReport:
     gather = Gather(step_s=300.0)
     time = stretch(START_S, START_S + HOURS * 3600.0, 300.0)
     with closing(Server(ServerSettings(url=peer.url))) as server:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from otel_ofu.model import Entity, Gap, GapReason, Observation, Window
-from otel_ofu.report import Gather, Said, Seen
+from otel_ofu.report import Gather, GpuTime, SpeedReport
 
 START_S = 1_764_028_800.0
 PEAK = 989.4e12
@@ -33,7 +33,9 @@ def gathered(jobs: Mapping[str, tuple[float, float | None]], hours: float = 2.0)
     for minute in range(int(hours * 60)):
         at_s = START_S + minute * 60.0 + 30.0
         for job, (ofu, mfu) in jobs.items():
-            gather.add(Seen(job=job, time_s=at_s, held_s=480.0, seen_s=480.0, done_s=480.0 * ofu))
+            gather.add(
+                GpuTime(job=job, time_s=at_s, held_s=480.0, seen_s=480.0, done_s=480.0 * ofu)
+            )
             if mfu is not None:
-                gather.say(Said(job, at_s, our_mfu=mfu))
+                gather.add_report(SpeedReport(job, at_s, our_mfu=mfu))
     return gather

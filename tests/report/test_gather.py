@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from otel_ofu.model import Entity, Observation, Window
-from otel_ofu.report import Gather, Said, report_of
+from otel_ofu.report import Gather, SpeedReport, report_of
 from otel_ofu.report.result import Job
 from tests.report.fleet import PEAK, START_S, gpu, seen
 
@@ -84,7 +84,7 @@ def test_gpus_without_a_job_are_apart_or_given_to_one() -> None:
     for gather in (apart, given):
         gather.observe([seen(gpu(""), 0.0, 0.4, 3600.0)])
     assert report_of(apart).jobs == []
-    assert report_of(apart).summary.nobody_h == 1.0
+    assert report_of(apart).summary.without_job_h == 1.0
     assert only(given).id == "mine"
 
 
@@ -98,7 +98,7 @@ def test_other_entities_are_passed_over() -> None:
 def test_a_flop_rate_becomes_an_mfu_over_our_peak_whenever_it_comes() -> None:
     gather = Gather()
     gather.observe([seen(gpu("a"), tick * 30.0, 0.4) for tick in range(1)])
-    gather.say(Said("a", START_S + 30.0, mfu=1.2, flop_per_s=0.4 * PEAK))
+    gather.add_report(SpeedReport("a", START_S + 30.0, mfu=1.2, flop_per_s=0.4 * PEAK))
     job = only(gather)
     assert job.mfu == pytest.approx(0.4)
     assert job.peak_ratio == pytest.approx(3.0)
@@ -108,7 +108,7 @@ def test_a_flop_rate_becomes_an_mfu_over_our_peak_whenever_it_comes() -> None:
 def test_an_mfu_alone_is_over_the_peak_of_the_job() -> None:
     gather = Gather()
     gather.observe([seen(gpu("a"), 0.0, 0.4)])
-    gather.say(Said("a", START_S + 30.0, mfu=0.39))
+    gather.add_report(SpeedReport("a", START_S + 30.0, mfu=0.39))
     job = only(gather)
     assert (job.mfu, job.own_peak, job.peak_ratio) == (0.39, True, None)
 
@@ -116,19 +116,19 @@ def test_an_mfu_alone_is_over_the_peak_of_the_job() -> None:
 @pytest.mark.parametrize(
     ("said", "note"),
     [
-        (Said("b", START_S, mfu=0.4), "1 report left out: of a job that holds no GPU here"),
-        (Said("", START_S, mfu=0.4), "1 report left out: of a job"),
-        (Said("a", START_S), "or without a usable figure"),
-        (Said("a", START_S, mfu=float("nan")), "or without a usable figure"),
-        (Said("a", START_S, mfu=-1.0), "or without a usable figure"),
-        (Said("a", 0.0, mfu=0.4), "from before or after the time shown"),
-        (Said("a", float("inf"), mfu=0.4), "from before or after the time shown"),
+        (SpeedReport("b", START_S, mfu=0.4), "1 report left out: of a job that holds no GPU here"),
+        (SpeedReport("", START_S, mfu=0.4), "1 report left out: of a job"),
+        (SpeedReport("a", START_S), "or without a usable figure"),
+        (SpeedReport("a", START_S, mfu=float("nan")), "or without a usable figure"),
+        (SpeedReport("a", START_S, mfu=-1.0), "or without a usable figure"),
+        (SpeedReport("a", 0.0, mfu=0.4), "from before or after the time shown"),
+        (SpeedReport("a", float("inf"), mfu=0.4), "from before or after the time shown"),
     ],
 )
-def test_a_report_that_cannot_be_used_is_counted(said: Said, note: str) -> None:
+def test_a_report_that_cannot_be_used_is_counted(said: SpeedReport, note: str) -> None:
     gather = Gather()
     gather.observe([seen(gpu("a"), 0.0, 0.4)])
-    gather.say(said)
+    gather.add_report(said)
     report = report_of(gather)
     assert report.jobs[0].mfu is None
     assert report.summary.without_mfu == 1

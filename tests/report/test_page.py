@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_ofu.report import Gather, page, report_of
-from otel_ofu.report.charts import timeline
-from otel_ofu.report.svg import steps
+from otel_ofu.report.charts import steps, timeline
 from otel_ofu.report.text import hours, percent, points, span
 from tests.report.fleet import gathered, gpu, seen
 

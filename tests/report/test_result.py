@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from otel_ofu.report import Gather, Said, report_of
+from otel_ofu.report import Gather, SpeedReport, report_of
 from tests.report.fleet import START_S, gathered, gpu, seen
 
 HEALTHY: dict[str, tuple[float, float | None]] = {
@@ -37,7 +37,7 @@ def test_ofu_and_mfu_are_compared_over_the_same_time() -> None:
         working = tick < 120
         gather.observe([seen(gpu("a"), tick * 30.0, 0.4 if working else 0.0)])
         if working:
-            gather.say(Said("a", START_S + tick * 30.0 + 30.0, our_mfu=0.39))
+            gather.add_report(SpeedReport("a", START_S + tick * 30.0 + 30.0, our_mfu=0.39))
     (job,) = report_of(gather).jobs
     assert job.ofu == pytest.approx(0.2)
     assert job.ofu_then == pytest.approx(0.4)
@@ -48,7 +48,7 @@ def test_ofu_and_mfu_are_compared_over_the_same_time() -> None:
 def test_an_mfu_without_any_ofu_is_not_judged() -> None:
     gather = Gather()
     gather.observe([seen(gpu("a"), 0.0, None)])
-    gather.say(Said("a", START_S + 30.0, our_mfu=0.4))
+    gather.add_report(SpeedReport("a", START_S + 30.0, our_mfu=0.4))
     report = report_of(gather)
     assert report.jobs[0].verdict.kind == "unseen"
     assert (report.summary.without_mfu, report.summary.every.jobs) == (0, 0)

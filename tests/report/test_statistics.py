@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_ofu.report.statistics import mean_absolute_error, pearson
+from otel_ofu.report.result import mean_absolute_error, pearson
 
 NUMBERS = st.lists(st.tuples(st.floats(0, 2), st.floats(0, 2)), min_size=3, max_size=50)
 

@@ -10,7 +10,7 @@ import pytest
 
 from otel_ofu.model import Entity
 from otel_ofu.store import Retention, StateInUse, StateUnusable
-from otel_ofu.store.entities import load_entities
+from otel_ofu.store.slots import load_entities
 from tests.store.fleets import NAN, START_S, Bench, gpu, seen
 
 HOURS = Retention(depth_s=300, minutes={("gpu", "ofu"): 7200.0})

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from otel_ofu.store import Block
+from otel_ofu.store import SampleBlock
 
 Values = NDArray[np.float32]
 
@@ -27,9 +27,9 @@ MAX_ROWS_OF_BYTES = 255
 class Chunk:
     """One window of some columns, with what several functions need of it."""
 
-    def __init__(self, block: Block) -> None:
-        pieces, counts = block.pieces, block.counts
-        self.x: Values = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+    def __init__(self, block: SampleBlock) -> None:
+        parts, counts = block.parts, block.counts
+        self.x: Values = parts[0] if len(parts) == 1 else np.concatenate(parts)
         self.row_s = block.row_s
         self.missing = np.isnan(self.x)
         self.rows: Values = len(self.x) - _column_sums(self.missing)

@@ -16,7 +16,7 @@ from otel_ofu.model import EntityKind
 from otel_ofu.rules.functions import WINDOW_FUNCTIONS
 from otel_ofu.rules.functions.windows import Chunk, newest
 from otel_ofu.rules.language.syntax import Latest, Over
-from otel_ofu.store import Block, Store
+from otel_ofu.store import SampleBlock, Store
 
 FINE_REACH_S = 3_600.0
 FRESH_STEPS = 3
@@ -100,7 +100,9 @@ def _frame(kind: EntityKind, node: Over) -> Frame:
     return kind, node.metric, node.window_s, node.offset_s
 
 
-def over_window(block: Block, wanted: Iterable[Wanted]) -> tuple[Mapping[Wanted, Values], Values]:
+def over_window(
+    block: SampleBlock, wanted: Iterable[Wanted]
+) -> tuple[Mapping[Wanted, Values], Values]:
     """The values of the wanted functions over one window, and the number of samples."""
     names = tuple(wanted)
     formulas = {name: WINDOW_FUNCTIONS[name[0]].compute for name in names}

@@ -31,7 +31,7 @@ from otel_ofu.rules.promql.vectors import (
     quoted,
 )
 from otel_ofu.store.history import COUNTER_GAP_S
-from otel_ofu.store.steps import Steps
+from otel_ofu.store.retention import Steps
 
 # Metrics of which every GPU has at least one, to tell which GPUs there are.
 PRESENT = ("ofu", "ofu_gap", "gpu_util", "power")

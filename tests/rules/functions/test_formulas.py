@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from otel_ofu.rules.functions import GROUP_FUNCTIONS
 from otel_ofu.rules.functions.groups import Grouped
 from otel_ofu.rules.numpy.samples import Wanted, over_window
-from otel_ofu.store import Block
+from otel_ofu.store import SampleBlock
 
 Samples = NDArray[np.float32]
 ROWS = 90
@@ -27,9 +27,9 @@ def samples(rows: int = ROWS, columns: int = COLUMNS, missing: float = 0.3) -> S
     return values
 
 
-def block(values: Samples, *, split: int = 0) -> Block:
-    pieces = (values[:split], values[split:]) if split else (values,)
-    return Block(pieces, (), 10.0, float(len(values)), values.shape[1])
+def block(values: Samples, *, split: int = 0) -> SampleBlock:
+    parts = (values[:split], values[split:]) if split else (values,)
+    return SampleBlock(parts, (), 10.0, float(len(values)), values.shape[1])
 
 
 PLAIN: Mapping[Wanted, Callable[[Samples], NDArray[np.float64]]] = {
@@ -87,7 +87,7 @@ def test_a_rate_is_from_the_first_sample_to_the_last() -> None:
 
 
 def test_no_rows_are_no_values() -> None:
-    empty = Block((), (), 10.0, 30.0, 4)
+    empty = SampleBlock((), (), 10.0, 30.0, 4)
     results, counts = over_window(empty, PLAIN)
     assert counts.tolist() == [0] * 4
     assert all(np.isnan(v).all() for (f, _), v in results.items() if f != "count")
@@ -96,7 +96,7 @@ def test_no_rows_are_no_values() -> None:
 def test_minutes_weigh_by_their_samples() -> None:
     means = np.array([[1.0], [4.0], [np.nan]], np.float32)
     counts = np.array([[6.0], [2.0], [0.0]], np.float32)
-    minutes = Block((means[:2], means[2:]), (counts[:2], counts[2:]), 60.0, 18.0, 1)
+    minutes = SampleBlock((means[:2], means[2:]), (counts[:2], counts[2:]), 60.0, 18.0, 1)
     names = [(f, None) for f in ("avg", "sum", "count", "max")]
     results, samples_ = over_window(minutes, names)
     assert [float(results[name][0]) for name in names] == [1.75, 14.0, 8.0, 4.0]
