@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from otel_ofu.catalog.skus import InvalidSkus, Skus, load_skus
 from otel_ofu.config import Gpu
-from otel_ofu.derive import Deriver, Settings
+from otel_ofu.derive import Deriver, DeriverSettings
 from otel_ofu.derive.settings import parse_reference_clock
 from otel_ofu.files.yaml import read_yaml
 from otel_ofu.model.errors import ConfigError
@@ -16,7 +16,7 @@ from otel_ofu.model.errors import ConfigError
 def deriver(gpu: Gpu, host: str) -> Deriver:
     """Ready for the sampler. Raises ConfigError for a bad SKU file."""
     return Deriver(
-        Settings(
+        DeriverSettings(
             skus=skus(gpu.skus_file),
             reference_clock=parse_reference_clock(gpu.reference_clock),
             precision=gpu.precision,

@@ -4,6 +4,6 @@ Enters: a `Reading` (and that of the parent of a MIG instance). Leaves: an `Obse
 """
 
 from otel_ofu.derive.deriver import Deriver
-from otel_ofu.derive.settings import Settings
+from otel_ofu.derive.settings import DeriverSettings
 
-__all__ = ["Deriver", "Settings"]
+__all__ = ["Deriver", "DeriverSettings"]

@@ -25,7 +25,7 @@ from otel_ofu.derive.efficiency import (
 )
 from otel_ofu.derive.identity import device_attributes, entity_id, window_attributes
 from otel_ofu.derive.precision import Detector, Domain, declared
-from otel_ofu.derive.settings import Settings
+from otel_ofu.derive.settings import DeriverSettings
 from otel_ofu.model import Attribute, Device, Entity, Gap, GapReason, Observation, Reading, Window
 
 
@@ -82,7 +82,7 @@ class _KnownDevice:
 class Deriver:
     """Owned by one thread. Restart loses the running totals: they begin again with a new start."""
 
-    def __init__(self, settings: Settings, registry: Registry | None = None) -> None:
+    def __init__(self, settings: DeriverSettings, registry: Registry | None = None) -> None:
         self._settings = settings
         known = registry or load_registry()
         self._cleaner = Cleaner(known)

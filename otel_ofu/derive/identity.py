@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from otel_ofu.catalog.skus import Sku
 from otel_ofu.derive.efficiency import ReferenceClock
 from otel_ofu.derive.precision import Domain
-from otel_ofu.derive.settings import Settings
+from otel_ofu.derive.settings import DeriverSettings
 from otel_ofu.model import Attribute, Device, Gap, Reading
 
 UNKNOWN_SKU = "unknown"
@@ -23,7 +23,9 @@ def entity_id(device: Device, owner: Mapping[str, Attribute]) -> str:
     return f"{device.uuid}/{job}" if job else device.uuid
 
 
-def device_attributes(device: Device, sku: Sku | None, settings: Settings) -> dict[str, Attribute]:
+def device_attributes(
+    device: Device, sku: Sku | None, settings: DeriverSettings
+) -> dict[str, Attribute]:
     """What does not change while the device is there."""
     found: dict[str, Attribute | None] = {
         "host.name": device.host or settings.host_name,

@@ -16,7 +16,7 @@ ReferencePolicy = Literal["sku_table", "device_max"] | float
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class DeriverSettings:
     """`reference_clock`: a policy, or a fixed clock in Hz (finite, >= 1; else ValueError).
 
     `precision`: the domain that holds where a job declares none; empty = detect it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from otel_ofu.derive import Deriver, Settings
+from otel_ofu.derive import Deriver, DeriverSettings
 from otel_ofu.model import Device, Gap, Observation, Reading, Window
 
 H100 = Device(
@@ -48,4 +48,4 @@ def unknown(device: Device = H100) -> Device:
 
 
 def derive(read: Reading, **settings: object) -> Observation:
-    return Deriver(Settings(**settings)).derive(read)  # type: ignore[arg-type]
+    return Deriver(DeriverSettings(**settings)).derive(read)  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from otel_ofu.derive import Deriver, Settings
+from otel_ofu.derive import Deriver, DeriverSettings
 from otel_ofu.model import Gap, GapReason
 from tests.derive.readings import BUSY, MIG, derive, reading
 
@@ -80,7 +80,7 @@ class TestMigInstance:
     INSTANCE = reading({"tensor_active": 0.5}, MIG, gaps={"sm_clock": Gap(GapReason.NOT_SUPPORTED)})
 
     def test_runs_on_the_clock_of_its_parent(self) -> None:
-        observation = Deriver(Settings()).derive(self.INSTANCE, reading(BUSY))
+        observation = Deriver(DeriverSettings()).derive(self.INSTANCE, reading(BUSY))
         assert observation.values["sm_clock"] == 1.41e9
         assert observation.values["max_sm_clock"] == 1.98e9
         assert "sm_clock" not in observation.gaps
@@ -88,10 +88,10 @@ class TestMigInstance:
 
     def test_keeps_a_clock_of_its_own(self) -> None:
         own = reading({"tensor_active": 0.5, "sm_clock": 1e9}, MIG)
-        assert Deriver(Settings()).derive(own, reading(BUSY)).values["sm_clock"] == 1e9
+        assert Deriver(DeriverSettings()).derive(own, reading(BUSY)).values["sm_clock"] == 1e9
 
     def test_is_limited_by_its_share_of_the_sms(self) -> None:
-        part = Deriver(Settings()).derive(self.INSTANCE, reading(BUSY)).values
+        part = Deriver(DeriverSettings()).derive(self.INSTANCE, reading(BUSY)).values
         whole = derive(reading(BUSY)).values
         assert part["flop_limit"] == pytest.approx(whole["flop_limit"] / 4)
         assert part["flop_rate"] == pytest.approx(part["ofu"] * whole["flop_limit"] / 4)
@@ -105,13 +105,13 @@ class TestMigInstance:
 
     def test_takes_nothing_else_from_its_parent(self) -> None:
         parent = reading(BUSY | {"power": 700.0, "tensor_active": 0.1})
-        observation = Deriver(Settings()).derive(self.INSTANCE, parent)
+        observation = Deriver(DeriverSettings()).derive(self.INSTANCE, parent)
         assert "power" not in observation.values
         assert observation.values["tensor_active"] == 0.5
 
     def test_has_no_clock_when_its_parent_has_none(self) -> None:
         stale = reading({"sm_clock": float("nan")}, gaps={"max_sm_clock": Gap(GapReason.STALE)})
-        observation = Deriver(Settings()).derive(self.INSTANCE, stale)
+        observation = Deriver(DeriverSettings()).derive(self.INSTANCE, stale)
         assert observation.gaps["sm_clock"].reason is GapReason.OUT_OF_RANGE
         assert observation.gaps["ofu"] == observation.gaps["sm_clock"]
 
@@ -120,5 +120,5 @@ class TestMigInstance:
 
     def test_is_not_judged_by_a_zero_clock_of_its_parent(self) -> None:
         idle_parent = reading({"sm_clock": 0.0})
-        observation = Deriver(Settings()).derive(self.INSTANCE, idle_parent)
+        observation = Deriver(DeriverSettings()).derive(self.INSTANCE, idle_parent)
         assert observation.gaps["sm_clock"].detail == "0 Hz while busy"

@@ -4,7 +4,7 @@ import pytest
 
 from otel_ofu.derive.cycles import CycleMeter, CycleShare, nearest_scale
 from otel_ofu.derive.deriver import Deriver
-from otel_ofu.derive.settings import Settings
+from otel_ofu.derive.settings import DeriverSettings
 from otel_ofu.model import Window
 from tests.derive.readings import H100, MIG, reading
 
@@ -128,7 +128,7 @@ def test_an_unknown_model_can_only_count_one_sm() -> None:
 
 
 def test_ofu_comes_from_the_counters_once_calibrated_and_survives_a_bad_clock_sample() -> None:
-    deriver, counters = Deriver(Settings()), Counters(SMS)
+    deriver, counters = Deriver(DeriverSettings()), Counters(SMS)
     for i in range(4):
         deriver.derive(reading(counters.window(0.5), start_s=10.0 * i))
     values = counters.window(0.5) | {"sm_clock": 0.3e9}
@@ -138,13 +138,13 @@ def test_ofu_comes_from_the_counters_once_calibrated_and_survives_a_bad_clock_sa
 
 
 def test_until_then_the_sampled_product_is_used() -> None:
-    deriver, counters = Deriver(Settings()), Counters(SMS)
+    deriver, counters = Deriver(DeriverSettings()), Counters(SMS)
     observation = deriver.derive(reading(counters.window(0.5)))
     assert observation.values["ofu"] == pytest.approx(0.5 * CLOCK_HZ / 1.83e9)
 
 
 def test_a_mig_instance_never_uses_the_counters_of_the_gpu() -> None:
-    deriver, counters = Deriver(Settings()), Counters(SMS)
+    deriver, counters = Deriver(DeriverSettings()), Counters(SMS)
     for i in range(6):
         deriver.derive(reading(counters.window(0.5), MIG, start_s=10.0 * i))
     values = counters.window(0.5) | {"sm_clock": 0.915e9}
@@ -153,7 +153,7 @@ def test_a_mig_instance_never_uses_the_counters_of_the_gpu() -> None:
 
 
 def test_a_new_job_on_the_gpu_begins_anew() -> None:
-    deriver, counters = Deriver(Settings()), Counters(SMS)
+    deriver, counters = Deriver(DeriverSettings()), Counters(SMS)
     for i in range(5):
         deriver.derive(reading(counters.window(0.5), H100, start_s=10.0 * i))
     values = counters.window(0.5) | {"sm_clock": 0.915e9}

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.derive import Deriver, Settings
+from otel_ofu.derive import Deriver, DeriverSettings
 from otel_ofu.model import Device, Gap, GapReason
 from tests.derive.readings import BUSY, H100, derive, reading, unknown
 
@@ -131,7 +131,7 @@ class TestReferenceClock:
     @pytest.mark.parametrize("clock", [0, 0.5, -1, float("nan"), float("inf"), "max"])
     def test_that_is_none_is_refused(self, clock: float) -> None:
         with pytest.raises(ValueError, match="allowed: sku_table"):
-            Settings(reference_clock=clock)
+            DeriverSettings(reference_clock=clock)
 
 
 def _reference(device: Device, **settings: object) -> tuple[object, object]:
@@ -175,7 +175,7 @@ def test_applicability_is_not_claimed_without_its_counters() -> None:
 
 
 def test_what_is_retained_goes_on_and_the_rest_begins_again() -> None:
-    deriver = Deriver(Settings())
+    deriver = Deriver(DeriverSettings())
     for uuid in ("GPU-1", "GPU-2"):
         deriver.derive(reading(BUSY, Device(uuid, model=H100.model)))
     deriver.retain(["GPU-1"])

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.derive import Deriver, Settings
+from otel_ofu.derive import Deriver, DeriverSettings
 from otel_ofu.model import Device
 from tests.derive.readings import BUSY, H100, MIG, derive, reading
 
@@ -41,7 +41,7 @@ def test_a_mig_instance_names_its_parent_and_place() -> None:
 
 def test_a_mig_instance_without_a_name_is_of_its_parents_model() -> None:
     read = reading({"tensor_active": 0.1}, replace(MIG, model=""))
-    attributes = Deriver(Settings()).derive(read, reading(BUSY)).entity.attributes
+    attributes = Deriver(DeriverSettings()).derive(read, reading(BUSY)).entity.attributes
     assert attributes["ofu.gpu.sku"] == "h100-sxm5"
     assert "hw.model" not in attributes
 
@@ -70,7 +70,7 @@ def test_every_attribute_is_in_the_registry_with_its_type() -> None:
 
 
 def test_one_entity_for_each_gpu_and_job() -> None:
-    deriver = Deriver(Settings())
+    deriver = Deriver(DeriverSettings())
     assert deriver.derive(reading(BUSY)).entity.id == "GPU-aa"
     from_source = deriver.derive(reading(BUSY, owner={"ofu.job.id": "7"})).entity
     assert from_source.id == "GPU-aa/7"
@@ -98,7 +98,7 @@ def test_serial_numbers_only_where_asked_for() -> None:
 
 
 def test_a_device_that_changes_is_described_anew() -> None:
-    deriver = Deriver(Settings())
+    deriver = Deriver(DeriverSettings())
     deriver.derive(reading(BUSY))
     updated = deriver.derive(reading(BUSY, replace(H100, driver_version="590.2")))
     assert updated.entity.attributes["hw.driver_version"] == "590.2"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_ofu.derive import Deriver, Settings
+from otel_ofu.derive import Deriver, DeriverSettings
 from otel_ofu.derive.precision import Detector, Domain, declared, indicated
 from tests.derive.readings import BUSY, H100, derive, reading, unknown
 
@@ -16,7 +16,7 @@ DFMA = {"tensor_dfma_active": 0.4}
 
 
 def _attributes(*windows: dict[str, float]) -> list[tuple[object, object]]:
-    deriver = Deriver(Settings())
+    deriver = Deriver(DeriverSettings())
     seen = [deriver.derive(reading(BUSY | w, start_s=10 * i)) for i, w in enumerate(windows)]
     return [
         (o.entity.attributes["ofu.precision"], o.entity.attributes["ofu.precision.source"])
@@ -71,7 +71,7 @@ def test_the_config_declares() -> None:
 
 
 def test_a_job_outranks_the_config_and_the_job_stage_outranks_the_source() -> None:
-    deriver = Deriver(Settings(precision="fp8"))
+    deriver = Deriver(DeriverSettings(precision="fp8"))
     read = reading(BUSY, owner={"ofu.precision": "tf32"})
     assert deriver.derive(read).entity.attributes["ofu.precision"] == "tf32"
     observation = deriver.derive(read, owner={"ofu.precision": " BF16 "})

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.derive import Deriver, Settings
+from otel_ofu.derive import Deriver, DeriverSettings
 from otel_ofu.derive.efficiency import VECTOR_PIPES
 from otel_ofu.model import Device, Gap, GapReason, Observation
 from tests.derive.readings import H100, MIG, reading, unknown
@@ -27,7 +27,7 @@ gaps = st.dictionaries(keys, st.builds(Gap, st.sampled_from(GapReason)))
 devices = st.sampled_from([H100, MIG, unknown(), Device("Y")])
 qualities = st.sampled_from(["", "", "busy_proxy", "fixed_clock"])
 settings = st.builds(
-    Settings,
+    DeriverSettings,
     reference_clock=st.sampled_from(["sku_table", "device_max"]) | st.floats(1, 1e10),
     precision=st.sampled_from(["", "fp8", "mixed"]),
 )
@@ -38,7 +38,7 @@ settings = st.builds(
     st.lists(st.tuples(measured, gaps, devices, qualities, st.floats(0.1, 100)), max_size=4),
 )
 def test_whatever_a_source_gives_what_leaves_is_sound(
-    chosen: Settings,
+    chosen: DeriverSettings,
     seen: list[tuple[dict[str, float], dict[str, Gap], Device, str, float]],
 ) -> None:
     deriver, start_s = Deriver(chosen), 0.0
@@ -66,7 +66,7 @@ def _assert_sound(observation: Observation) -> None:
 @given(measured, st.sampled_from(["tensor_active", "sm_clock"]))
 def test_without_an_input_there_is_no_ofu(values: dict[str, float], missing: str) -> None:
     values.pop(missing, None)
-    observation = Deriver(Settings()).derive(reading(values))
+    observation = Deriver(DeriverSettings()).derive(reading(values))
     assert "ofu" in observation.gaps
 
 
@@ -75,7 +75,9 @@ def test_more_activity_or_clock_is_never_less_ofu(
     tensor: float, other: float, clock_hz: float, other_hz: float
 ) -> None:
     low, high = (
-        Deriver(Settings()).derive(reading({"tensor_active": t, "sm_clock": c})).values["ofu"]
+        Deriver(DeriverSettings())
+        .derive(reading({"tensor_active": t, "sm_clock": c}))
+        .values["ofu"]
         for t, c in (
             (min(tensor, other), min(clock_hz, other_hz)),
             (max(tensor, other), max(clock_hz, other_hz)),

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_ofu.derive import Deriver, Settings
+from otel_ofu.derive import Deriver, DeriverSettings
 from otel_ofu.model import GapReason, Observation, Reading
 from tests.derive.readings import BUSY, reading
 
@@ -12,7 +12,7 @@ LIMIT = 132 * 4096 * 1.83e9
 
 
 def _run(*readings: Reading) -> list[Observation]:
-    deriver = Deriver(Settings())
+    deriver = Deriver(DeriverSettings())
     return [deriver.derive(read) for read in readings]
 
 
@@ -33,7 +33,7 @@ windows = st.lists(
 def test_count_over_capacity_is_the_time_weighted_ofu(
     seen: list[tuple[float, float, float]],
 ) -> None:
-    deriver, start_s, weighted, total_s = Deriver(Settings()), 0.0, 0.0, 0.0
+    deriver, start_s, weighted, total_s = Deriver(DeriverSettings()), 0.0, 0.0, 0.0
     values: dict[str, float] = {}
     for tensor, clock_hz, length_s in seen:
         measured = {"tensor_active": tensor, "sm_clock": clock_hz}
@@ -73,7 +73,7 @@ def test_an_instant_has_no_integral() -> None:
 
 
 def test_another_job_or_precision_begins_its_own_totals() -> None:
-    deriver = Deriver(Settings())
+    deriver = Deriver(DeriverSettings())
     starts = [
         deriver.derive(reading(BUSY, start_s=10.0 * i), owner=owner).starts_s["flop_count"]
         for i, owner in enumerate(

@@ -15,7 +15,7 @@ import numpy as np
 
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.catalog.skus import load_skus
-from otel_ofu.derive import Deriver, Settings
+from otel_ofu.derive import Deriver, DeriverSettings
 from otel_ofu.derive.jobs import JobAggregator
 from otel_ofu.diagnose import (
     Baselines,
@@ -92,7 +92,7 @@ class World:
             step_s=step_s,
             clock=self._clock,
         )
-        self._deriver = Deriver(Settings(skus=load_skus()))
+        self._deriver = Deriver(DeriverSettings(skus=load_skus()))
         self._jobs = JobAggregator(scope="fleet" if story.gpus > 8 else "node")
         self._baselines = Baselines(None, self._store)
         self._entities: dict[str, Entity] = {}

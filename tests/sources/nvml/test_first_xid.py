@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.derive import Deriver, Settings
+from otel_ofu.derive import Deriver, DeriverSettings
 from otel_ofu.export.metrics import EncoderOptions, MetricEncoder
 from otel_ofu.rules.files.load import rules_from_text
 from otel_ofu.rules.lifecycle.change import Change
@@ -39,7 +39,7 @@ class Node:
         registry, self.rig = load_registry(), rig
         rules = rules_from_text(RULE, registry)
         retention = retention_for(rules.expressions(), 10.0)
-        self.deriver = Deriver(Settings())
+        self.deriver = Deriver(DeriverSettings())
         self.store = Store(registry, retention, clock=rig.clock)
         self.told: list[Change] = []
         self.engine = Engine(rules, NumpyEngine(self.store), self.told.append, clock=rig.clock)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.derive import Deriver, Settings
+from otel_ofu.derive import Deriver, DeriverSettings
 from otel_ofu.model import Gap, GapReason, Observation
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.store import Store
@@ -23,7 +23,7 @@ class Life:
     """Readings of one GPU, 10 s each."""
 
     def __init__(self) -> None:
-        self.deriver = Deriver(Settings())
+        self.deriver = Deriver(DeriverSettings())
         self.end_s = 1_000_000.0
 
     def see(
