@@ -9,20 +9,6 @@ VENDORS = load_vendors()
 PROFILES = pytest.mark.parametrize("profile", VENDORS.profiles.values(), ids=[*VENDORS.profiles])
 
 
-def test_every_exporter_of_the_design_has_a_profile() -> None:
-    assert VENDORS.profiles.keys() == {
-        "dcgm-exporter",
-        "amd-device-metrics-exporter",
-        "amd-rdc",
-        "gke-tpu",
-        "ascend-npu-exporter",
-        "princeton",
-        "gaudi",
-        "neuron",
-        "rezolus",
-    }
-
-
 @PROFILES
 def test_every_key_is_in_the_registry(profile: Profile) -> None:
     registry = load_registry()

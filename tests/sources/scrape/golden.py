@@ -1,6 +1,7 @@
 """What a page maps to, as JSON that a person can review.
 
-`python -m tests.sources.scrape.golden` writes the expected files anew; read the difference.
+A new profile of vendors.yaml: put a page of the exporter into pages/NAME.prom and run
+`python -m tests.sources.scrape.golden`, which writes the expected files anew; read the difference.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 import itertools
+import json
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from otel_ofu.catalog.vendors import load_vendors
 from otel_ofu.model import GapReason
 from tests.sources.scrape.golden import PAGES, devices, render
 
@@ -19,6 +21,13 @@ def gpu(labels: str = "", number: int = 0) -> str:
 def test_a_page_gives_the_readings_that_were_reviewed(page: Path) -> None:
     expected = page.with_suffix(".json").read_text("utf-8")
     assert render(page.read_text("utf-8")) == expected
+
+
+@pytest.mark.parametrize("profile_id", load_vendors().profiles)
+def test_every_profile_has_a_sample_page(profile_id: str) -> None:
+    reviewed = [json.loads(page.read_text("utf-8")) for page in PAGES.glob("*.json")]
+    found = {row["profile"] for rows in reviewed for row in rows}
+    assert profile_id in found, f"add a page of {profile_id} to {PAGES}, see golden.py"
 
 
 def test_old_and_new_spellings_of_one_state_give_equal_values() -> None:
