@@ -5,7 +5,7 @@ metrics of GPUs and of the node, so that rules and causes can ask for them.
 """
 
 from otel_ofu.evidence.flags import (
-    FlagBook,
+    FlagCatalogue,
     FlagReport,
     FlagScan,
     FlagScanner,
@@ -16,7 +16,7 @@ from otel_ofu.evidence.flags import (
 from otel_ofu.evidence.host import HostReader
 
 __all__ = [
-    "FlagBook",
+    "FlagCatalogue",
     "FlagReport",
     "FlagScan",
     "FlagScanner",

@@ -1,7 +1,7 @@
-"""Flags of the processes on the GPUs, looked for rarely, asked for often.
+"""Flags of the processes on the GPUs, scanned rarely, asked for often.
 
-Enters: what to look for, who holds which device, the instant. Leaves: the last `FlagScan`, at once
-or after a bounded wait; never an exception.
+Enters: what to search for, who holds which device, the instant. Leaves: the last `FlagScan`, at
+once or after a bounded wait; never an exception.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from otel_ofu.evidence.flags.book import FlagBook
-from otel_ofu.evidence.flags.report import FlagReport
-from otel_ofu.evidence.flags.scanning import Inputs, Scan
+from otel_ofu.evidence.flags.catalogue import FlagCatalogue
+from otel_ofu.evidence.flags.scanning import Scan, ScanInputs
 from otel_ofu.evidence.flags.settings import FlagSettings
-from otel_ofu.evidence.flags.state import FlagScan, Holder
+from otel_ofu.evidence.flags.state import FlagReport, FlagScan, Holder
 from otel_ofu.files.procfs import ProcFs
 from otel_ofu.model.clock import Clock, SystemClock
 from otel_ofu.model.log_once import CountedLogOnce
@@ -43,7 +42,7 @@ class FlagScanner:
 
     def __init__(  # noqa: PLR0913 - each a seam of its own
         self,
-        flags: FlagBook,
+        flags: FlagCatalogue,
         proc_root: Path = PROC,
         clock: Clock | None = None,
         *,
@@ -72,7 +71,7 @@ class FlagScanner:
     def scan(self, now_s: float) -> FlagScan:
         """The flags as of the last scan; waits `budget_s` at the longest. `now_s`: Unix seconds.
 
-        A scan that is older than four intervals says nothing of any device.
+        A scan that is older than four intervals has nothing of any device.
         """
         self._worker.run(now_s)
         report = self._last.report
@@ -106,19 +105,19 @@ class FlagScanner:
         troubles.begin()
         avoided = self._hangs_at if self._worker.hangs else None
         try:
-            asked = Inputs(now_s, self._processes(), self._architectures(), avoided)
-            scan = scanning.run(asked)
+            inputs = ScanInputs(now_s, self._processes(), self._architectures(), avoided)
+            scan = scanning.run(inputs)
         except Exception as error:  # noqa: BLE001 - bindings of the driver raise what they like
-            # Its words and its trace may hold a value of an environment: only its kind is told.
-            words = f"a scan failed: {type(error).__name__} in {_place(error)}"
-            troubles.note("scan_failed", words)
+            # Its text and its trace may hold a value of an environment: only its kind is reported.
+            text = f"a scan failed: {type(error).__name__} in {_position(error)}"
+            troubles.note("scan_failed", text)
             report = FlagReport(now_s, problems=troubles.problems(), counts=troubles.counts())
             scan = FlagScan(report=report)
         seconds = self._clock.monotonic_s() - started_s
         return replace(scan, report=replace(scan.report, seconds=seconds))
 
 
-def _place(error: Exception) -> str:
+def _position(error: Exception) -> str:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

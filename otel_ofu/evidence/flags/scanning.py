@@ -1,4 +1,4 @@
-"""One look at all processes that hold a GPU.
+"""One scan of all processes that hold a GPU.
 
 Enters: who holds which device. Leaves: a `FlagScan`. What could not be seen is in its report and
 its gaps.
@@ -10,35 +10,40 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from otel_ofu.evidence.flags.book import FlagBook, key_of
-from otel_ofu.evidence.flags.evidence import REMEDY, Evidence, Witness
-from otel_ofu.evidence.flags.judge import Answer, Court, Seen
-from otel_ofu.evidence.flags.lineage import Lineage
-from otel_ofu.evidence.flags.report import FlagReport
-from otel_ofu.evidence.flags.state import DeviceFlags, FlagScan, FlagState, Holder, Source
+from otel_ofu.evidence.flags.catalogue import FlagCatalogue, key_of
+from otel_ofu.evidence.flags.judge import Answer, FlagEvaluator, FlagMatch
+from otel_ofu.evidence.flags.process import REMEDY, EvidenceReader, Lineage, ProcessEvidence
+from otel_ofu.evidence.flags.state import (
+    DeviceFlags,
+    FlagReport,
+    FlagScan,
+    FlagSource,
+    FlagState,
+    Holder,
+)
 from otel_ofu.files.procfs import Denied, ProcFs
 from otel_ofu.model import Gap, GapReason
 from otel_ofu.model.log_once import CountedLogOnce
 
 Answers = Mapping[str, Answer]
-Place = tuple[int, int, str, str]
+_FlagKey = tuple[int, int, str, str]
 """Process id, its start, device, flag."""
 
-UNSEEN = Gap(GapReason.NOT_PERMITTED, f"processes on the GPU cannot be looked at; {REMEDY}")
+UNSEEN = Gap(GapReason.NOT_PERMITTED, f"processes on the GPU are not readable; {REMEDY}")
 FOREIGN = (
-    "the agent runs in a PID namespace of its own, so the driver's process ids cannot be looked "
-    "up; give it the host's (hostPID: true, or --pid=host)"
+    "the agent runs in a PID namespace of its own, so the driver's process ids cannot be "
+    "resolved; give it the host's (hostPID: true, or --pid=host)"
 )
 
 HANGS = "a process on a GPU is left out: reading its files in an earlier scan has not returned yet"
 
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
-_FROM_THE_START = frozenset(set(Source) - {Source.LIBRARY, Source.STATUS})
+_FROM_THE_START = frozenset(set(FlagSource) - {FlagSource.LIBRARY, FlagSource.STATUS})
 
 
 @dataclass(frozen=True, slots=True)
-class Inputs:
-    """What a scan was told: the instant, who holds what, the architecture of each device.
+class ScanInputs:
+    """What a scan gets: the instant, who holds what, the architecture of each device.
 
     `avoided`: a process at which another scan hangs.
     """
@@ -53,28 +58,33 @@ class Scan:
     """Belongs to one thread; remembers processes, and when flags were first seen."""
 
     def __init__(
-        self, book: FlagBook, procfs: ProcFs, troubles: CountedLogOnce, *, trust_pids: bool = False
+        self,
+        catalogue: FlagCatalogue,
+        procfs: ProcFs,
+        troubles: CountedLogOnce,
+        *,
+        trust_pids: bool = False,
     ) -> None:
-        self._book = book
+        self._catalogue = catalogue
         self._procfs = procfs
         self.troubles = troubles
         self.at: int | None = None
         """The process that is being read, for whoever finds that the scan hangs."""
         self._trust_pids = trust_pids
-        self._witness = Witness(procfs, book, troubles)
-        self._verdicts: dict[tuple[str, int], tuple[Evidence, str, Answers]] = {}
-        self._since: dict[Place, float] = {}
+        self._reader = EvidenceReader(procfs, catalogue, troubles)
+        self._verdicts: dict[tuple[str, int], tuple[ProcessEvidence, str, Answers]] = {}
+        self._since: dict[_FlagKey, float] = {}
         self._before: dict[tuple[str, str], FlagState] = {}
         self._ever: frozenset[str] = frozenset()
 
     def successor(self) -> Scan:
         """For another thread, when this one hangs: what was seen, but what is being read."""
         troubles = self.troubles.successor()
-        made = Scan(self._book, self._procfs, troubles, trust_pids=self._trust_pids)
+        made = Scan(self._catalogue, self._procfs, troubles, trust_pids=self._trust_pids)
         made._since, made._before, made._ever = dict(self._since), self._before, self._ever
         return made
 
-    def run(self, inputs: Inputs) -> FlagScan:
+    def run(self, inputs: ScanInputs) -> FlagScan:
         """Never waits for a lock of ours, but /proc may hang."""
         boot_s = inputs.now_s - (self._procfs.uptime_s() or 0.0)
         evidence = self._evidence({holder.pid for holder in inputs.holders}, inputs.avoided)
@@ -90,13 +100,13 @@ class Scan:
             states += self._states((uuid, pid), judged, seen, (boot_s, inputs.now_s))
         return self._put_together(inputs, states, answers, evidence)
 
-    def _evidence(self, pids: set[int], avoided: int | None) -> dict[int, Evidence | None]:
-        """None for a process that is there and cannot be looked at."""
+    def _evidence(self, pids: set[int], avoided: int | None) -> dict[int, ProcessEvidence | None]:
+        """None for a process that is there and not readable."""
         if pids and not (self._trust_pids or self._procfs.is_hosts()):
             self.troubles.note("pid_namespace", FOREIGN)
             return dict.fromkeys(pids)
-        lineage = Lineage(self._procfs, self._book.variables)
-        found: dict[int, Evidence | None] = {}
+        lineage = Lineage(self._procfs, self._catalogue.variables)
+        found: dict[int, ProcessEvidence | None] = {}
         for pid in sorted(pids):
             if pid == avoided:
                 self.troubles.note("process_hangs", HANGS)
@@ -104,44 +114,44 @@ class Scan:
                 continue
             self.at = pid
             try:
-                seen = self._witness.look(pid, lineage)
+                seen = self._reader.read(pid, lineage)
             except Denied as error:
-                words = f"processes on a GPU cannot be looked at ({error}); {REMEDY}"
-                self.troubles.note("process_not_readable", words)
+                text = f"processes on a GPU are not readable ({error}); {REMEDY}"
+                self.troubles.note("process_not_readable", text)
                 found[pid] = None
             else:
                 if seen is not None:
                     found[pid] = seen
                 elif self._procfs.hides_processes():
-                    words = f"processes are hidden (/proc is mounted with hidepid); {REMEDY}"
-                    self.troubles.note("process_hidden", words)
+                    text = f"processes are hidden (/proc is mounted with hidepid); {REMEDY}"
+                    self.troubles.note("process_hidden", text)
                     found[pid] = None
         self.at = None
-        self._witness.forget_others(pids)
+        self._reader.forget_others(pids)
         return found
 
-    def _judged(self, place: tuple[str, int], seen: Evidence, architecture: str) -> Answers:
+    def _judged(self, key: tuple[str, int], seen: ProcessEvidence, architecture: str) -> Answers:
         """Judged anew only when something of the process changed."""
-        known = self._verdicts.get(place)
+        known = self._verdicts.get(key)
         if known is None or known[0] is not seen or known[1] != architecture:
-            court = Court(seen, self._book, architecture)
-            answers = {flag.id: court.judge(flag) for flag in self._book.watched}
-            known = self._verdicts[place] = (seen, architecture, answers)
+            court = FlagEvaluator(seen, self._catalogue, architecture)
+            answers = {flag.id: court.judge(flag) for flag in self._catalogue.watched}
+            known = self._verdicts[key] = (seen, architecture, answers)
         return known[2]
 
     def _states(
         self,
-        place: tuple[str, int],
+        key: tuple[str, int],
         judged: Answers,
-        seen: Evidence,
+        seen: ProcessEvidence,
         times_s: tuple[float, float],
     ) -> Iterator[FlagState]:
-        uuid, pid = place
+        uuid, pid = key
         boot_s, now_s = times_s
         started_s = boot_s + seen.stat.start_ticks / _CLOCK_TICKS
-        for flag in self._book.watched:
+        for flag in self._catalogue.watched:
             answer = judged[flag.id]
-            if isinstance(answer, Seen):
+            if isinstance(answer, FlagMatch):
                 first_s = started_s if answer.source in _FROM_THE_START else now_s
                 known = (pid, seen.stat.start_ticks, uuid, flag.id)
                 since_s = self._since.setdefault(known, min(first_s, now_s))
@@ -151,10 +161,10 @@ class Scan:
 
     def _put_together(
         self,
-        inputs: Inputs,
+        inputs: ScanInputs,
         states: list[FlagState],
         answers: Mapping[str, Sequence[Answers]],
-        evidence: Mapping[int, Evidence | None],
+        evidence: Mapping[int, ProcessEvidence | None],
     ) -> FlagScan:
         states.sort(key=lambda s: (-int(s.severity[1:]), s.name, s.device_uuid, s.pid))
         now: dict[tuple[str, str], FlagState] = {}
@@ -164,12 +174,12 @@ class Scan:
         self._ever |= {key_of(state.name) for state in states}
         self._forget(states, evidence)
         held = {(holder.device_uuid, holder.pid) for holder in inputs.holders}
-        self._verdicts = {place: v for place, v in self._verdicts.items() if place in held}
+        self._verdicts = {key: v for key, v in self._verdicts.items() if key in held}
         return FlagScan(
             states=tuple(states),
             devices={uuid: self._device(each) for uuid, each in answers.items() if each},
-            appeared=tuple(state for place, state in now.items() if place not in before),
-            ended=tuple(state for place, state in before.items() if place not in now),
+            appeared=tuple(state for key, state in now.items() if key not in before),
+            ended=tuple(state for key, state in before.items() if key not in now),
             ever=self._ever,
             report=self._report(inputs.now_s, evidence),
         )
@@ -177,10 +187,10 @@ class Scan:
     def _device(self, answers: Sequence[Answers]) -> DeviceFlags:
         values: dict[str, float] = {}
         gaps: dict[str, Gap] = {}
-        for flag in self._book.watched:
+        for flag in self._catalogue.watched:
             given = [each.get(flag.id, UNSEEN) for each in answers]
             gap = next((answer for answer in given if isinstance(answer, Gap)), None)
-            if any(isinstance(answer, Seen) for answer in given):
+            if any(isinstance(answer, FlagMatch) for answer in given):
                 values[key_of(flag.id)] = 1.0
             elif gap is not None:
                 gaps[key_of(flag.id)] = gap
@@ -188,18 +198,20 @@ class Scan:
                 values[key_of(flag.id)] = 0.0
         return DeviceFlags(values, gaps)
 
-    def _forget(self, states: Sequence[FlagState], evidence: Mapping[int, Evidence | None]) -> None:
+    def _forget(
+        self, states: Sequence[FlagState], evidence: Mapping[int, ProcessEvidence | None]
+    ) -> None:
         """First times of flags that are gone; a flag that comes back is dated anew."""
         there = {(state.pid, state.device_uuid, state.name) for state in states}
         self._since = {
-            place: since_s
-            for place, since_s in self._since.items()
-            if (place[0], place[2], place[3]) in there
-            and (seen := evidence.get(place[0])) is not None
-            and seen.stat.start_ticks == place[1]
+            key: since_s
+            for key, since_s in self._since.items()
+            if (key[0], key[2], key[3]) in there
+            and (seen := evidence.get(key[0])) is not None
+            and seen.stat.start_ticks == key[1]
         }
 
-    def _report(self, now_s: float, evidence: Mapping[int, Evidence | None]) -> FlagReport:
+    def _report(self, now_s: float, evidence: Mapping[int, ProcessEvidence | None]) -> FlagReport:
         unread = [e for e in evidence.values() if e is None or e.environment is None]
         return FlagReport(
             scanned_at_s=now_s,

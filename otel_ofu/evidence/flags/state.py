@@ -1,4 +1,4 @@
-"""What a scan says: flags of processes, and what they mean for each device.
+"""The result of a scan: flags of processes, and what they mean for each device.
 
 Plain frozen values; no I/O.
 """
@@ -10,12 +10,28 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from otel_ofu.evidence.flags.report import FlagReport
-from otel_ofu.evidence.flags.rows import Severity
+from otel_ofu.evidence.flags.catalogue import Severity
 from otel_ofu.model import Entity, Gap, Observation, Window
 
 
-class Source(StrEnum):
+@dataclass(frozen=True, slots=True)
+class FlagReport:
+    """How the last scan went; `scanned_at_s` is None before the first.
+
+    `unread`: processes whose environment is not readable, `wiped` those that overwrote theirs.
+    `problems`: one line a cause. `counts`: kind -> how often since the start.
+    """
+
+    scanned_at_s: float | None = None
+    seconds: float = 0.0
+    processes: int = 0
+    unread: int = 0
+    wiped: int = 0
+    problems: tuple[str, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+class FlagSource(StrEnum):
     """Where a flag was seen."""
 
     ENVIRONMENT = "environment"
@@ -43,8 +59,8 @@ class FlagState:
     """A flag that was seen. `name` is its id in flags.yaml.
 
     `value` is text of flags.yaml, a number, "set", or "set to another value"; nothing else of an
-    environment is told. `since_s`: Unix seconds of the start of the process for what stands since
-    then, and of the first scan that saw it for a debugger or a library.
+    environment is reported. `since_s`: Unix seconds of the start of the process for what stands
+    since then, and of the first scan that saw it for a debugger or a library.
     """
 
     name: str
@@ -52,7 +68,7 @@ class FlagState:
     pid: int
     device_uuid: str
     since_s: float
-    source: Source
+    source: FlagSource
     severity: Severity
 
 
@@ -86,7 +102,7 @@ class FlagScan:
     ) -> tuple[Observation, ...]:
         """The flags as metrics of the GPUs whose entities are given, by device UUID.
 
-        `all_flags`: also those that nobody ever had, as zeros and gaps: for the store; without
+        `all_flags`: also those that were never seen, as zeros and gaps: for the store; without
         them for export.
         """
         return tuple(self._observed(entities, window, None if all_flags else self.ever))

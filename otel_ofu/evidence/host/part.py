@@ -15,7 +15,7 @@ Values = Mapping[str, float | Gap]
 FIRST = Gap(GapReason.NOT_READY, "needs a second read")
 
 
-class Part(Protocol):
+class HostCollector(Protocol):
     """`read` gives each of `keys` at most; what is missing is a gap that the reader adds.
 
     It raises Gone, Denied, or ValueError, IndexError, KeyError for a file in another form.
@@ -27,7 +27,7 @@ class Part(Protocol):
     def read(self, at_s: float) -> Values: ...
 
 
-class Totals:
+class GrowingTotals:
     """Sums over members that come and go: an interface that is gone takes nothing back.
 
     A member counts from the read after the one that first saw it.

@@ -11,14 +11,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.evidence.host.containers import Containers
-from otel_ofu.evidence.host.cpu import Cpu, Pressure, RunQueue
-from otel_ofu.evidence.host.disks import Disks
-from otel_ofu.evidence.host.infiniband import InfiniBand
-from otel_ofu.evidence.host.memory import Memory
-from otel_ofu.evidence.host.network import Network
-from otel_ofu.evidence.host.part import Part, Values
-from otel_ofu.evidence.host.ranks import Ranks
+from otel_ofu.evidence.host.network import InfiniBand, Network
+from otel_ofu.evidence.host.node import Cpu, Disks, HostMemory, Pressure, RunQueue
+from otel_ofu.evidence.host.part import HostCollector, Values
+from otel_ofu.evidence.host.processes import Containers, Ranks
 from otel_ofu.files.procfs import Denied, Gone, ProcFs
 from otel_ofu.model import Attribute, Entity, Gap, GapReason, Observation, Window
 from otel_ofu.model.clock import Clock, SystemClock
@@ -72,16 +68,16 @@ class HostReader:
         starts_s = dict.fromkeys(filter(self._is_counter, values), self._first_s)
         return Observation(self._entity, Window(start_s, now_s), values, gaps, starts_s)
 
-    def _read(self, part: Part) -> Iterator[tuple[str, float | Gap]]:
+    def _read(self, part: HostCollector) -> Iterator[tuple[str, float | Gap]]:
         found = self._asked(part)
         for key in part.keys:
-            value = found.get(key, Gap(GapReason.NOT_SUPPORTED, "the kernel does not tell it"))
+            value = found.get(key, Gap(GapReason.NOT_SUPPORTED, "the kernel does not have it"))
             yield (
                 key,
                 value if isinstance(value, Gap) else self._registry.check(key, value) or value,
             )
 
-    def _asked(self, part: Part) -> Values:
+    def _asked(self, part: HostCollector) -> Values:
         try:
             return part.read(self._clock.monotonic_s())
         except Gone as error:
@@ -97,12 +93,14 @@ class HostReader:
         return self._registry.metric(key).kind == "counter"
 
 
-def _parts(procfs: ProcFs, sys_root: Path, pids: Callable[[], Collection[int]]) -> Sequence[Part]:
+def _parts(
+    procfs: ProcFs, sys_root: Path, pids: Callable[[], Collection[int]]
+) -> Sequence[HostCollector]:
     return (
         Cpu(procfs),
         RunQueue(procfs),
         Pressure(procfs),
-        Memory(procfs),
+        HostMemory(procfs),
         Disks(procfs, sys_root),
         Network(procfs, sys_root, pids),
         InfiniBand(sys_root),

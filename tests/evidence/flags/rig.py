@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from otel_ofu.evidence import FlagBook, FlagScan, FlagScanner, load_flags
+from otel_ofu.evidence import FlagCatalogue, FlagScan, FlagScanner, load_flags
 from otel_ofu.evidence.flags.state import DeviceFlags
 from otel_ofu.model.clock import VirtualClock
 from tests.evidence.tree import Holder, Tree, gpu
@@ -17,7 +17,7 @@ NOW_S = 1_800_000_000.0
 @dataclass
 class Rig:
     tree: Tree
-    book: FlagBook = BOOK
+    book: FlagCatalogue = BOOK
     holders: list[Holder] = field(default_factory=lambda: [Holder(gpu(0), 7)])
     architectures: dict[str, str] = field(default_factory=dict)
     now_s: float = NOW_S - 30.0

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from otel_ofu.evidence.flags.inside import read_inside
+from otel_ofu.evidence.flags.files import read_inside
 
 
 @pytest.fixture

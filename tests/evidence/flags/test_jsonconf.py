@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from otel_ofu.evidence.flags.state import Source
+from otel_ofu.evidence.flags.state import FlagSource
 from otel_ofu.model import GapReason
 from tests.evidence.flags.rig import Rig
 from tests.evidence.tree import Tree, gpu
@@ -20,7 +20,7 @@ def test_a_switch_in_the_file_that_the_command_line_names(tree: Tree, command: s
     tree.inside(7, "/ds.json", SWITCHED_ON)
     (state,) = Rig(tree).scan().states
     assert (state.name, state.value) == ("DEEPSPEED_TIMERS", "true")
-    assert state.source is Source.DEEPSPEED_CONF
+    assert state.source is FlagSource.DEEPSPEED_CONF
 
 
 @pytest.mark.parametrize(

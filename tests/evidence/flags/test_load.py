@@ -48,7 +48,7 @@ def test_a_users_flag_takes_the_place_of_the_shipped_one(tmp_path: Path) -> None
         ("set: true", "", ":5:12: expected one test of the value, found none"),
         ("set: true", "set: true, above: 0", "found set, above"),
         ("set: true", "equls: [1]", ":5:47: unknown key 'equls'; did you mean equals?"),
-        ("[OUR_DEBUG]", "['A B']", ":5:35: no name of an environment variable"),
+        ("[OUR_DEBUG]", "['A B']", ":5:35: not a name of an environment variable"),
         ("names: [OUR_DEBUG], set: true", "programs: [x]", "argv and ancestor alone"),
         ("names: [OUR_DEBUG], set: true", "set: true", "one of names, programs and words"),
         ("[env], names: [OUR_DEBUG]", "[status], names: [Uid]", "expected one of: TracerPid"),
@@ -58,7 +58,7 @@ def test_a_users_flag_takes_the_place_of_the_shipped_one(tmp_path: Path) -> None
         ("[https://example.com]", "[]", "expected at least one https:// address"),
         ("https:", "http:", ":7:15: expected an https:// address"),
         ("Ours.", "''", "expected one sentence"),
-        ("S3", "S3\n    requires: [rich]", "no fact rich; there are: "),
+        ("S3", "S3\n    requires: [rich]", "unknown fact rich; known: "),
         ("flags:", "flag:", "unknown key 'flag'; did you mean flags?"),
     ],
 )
@@ -82,5 +82,5 @@ def test_all_mistakes_of_all_files_are_told_at_once(tmp_path: Path) -> None:
 
 
 def test_a_flag_that_stands_twice_in_a_file_is_a_mistake(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="OURS stands twice"):
+    with pytest.raises(ConfigError, match="OURS is listed twice"):
         load_flags([write(tmp_path, GOOD + GOOD.split("\n", 2)[2])])

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_ofu.evidence.flags.matching import ANOTHER, SET, told
-from otel_ofu.evidence.flags.rows import Look
+from otel_ofu.evidence.flags.catalogue import FlagMatcher
+from otel_ofu.evidence.flags.matching import ANOTHER, SET, reported_value
 from tests.evidence.flags.looks import look
 
 
@@ -48,7 +48,7 @@ from tests.evidence.flags.looks import look
     ],
 )
 def test_what_is_told_of_a_value(test: dict[str, object], value: str, said: str | None) -> None:
-    assert told(look(**test), value) == said
+    assert reported_value(look(**test), value) == said
 
 
 LOOKS = st.sampled_from(
@@ -69,14 +69,16 @@ VALUES = st.text(max_size=60) | st.sampled_from(
 
 
 @given(LOOKS, VALUES)
-def test_nothing_but_listed_text_numbers_and_fixed_words_is_told(look: Look, value: str) -> None:
-    said = told(look, value)
+def test_nothing_but_listed_text_numbers_and_fixed_words_is_told(
+    look: FlagMatcher, value: str
+) -> None:
+    said = reported_value(look, value)
     words = [*look.equals, *look.has, *look.contains, *look.starts_with]
     listed = {str(word) for word in words} | {SET, ANOTHER, "all,coll"}
     assert said is None or said in listed or float(said) == float(said)
 
 
 @given(LOOKS, VALUES)
-def test_case_and_blanks_around_do_not_matter(look: Look, value: str) -> None:
+def test_case_and_blanks_around_do_not_matter(look: FlagMatcher, value: str) -> None:
     plain = value.encode("ascii", "ignore").decode()
-    assert told(look, plain) == told(look, f" {plain.upper()} ")
+    assert reported_value(look, plain) == reported_value(look, f" {plain.upper()} ")

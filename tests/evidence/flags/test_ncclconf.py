@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from otel_ofu.evidence.flags.state import Source
+from otel_ofu.evidence.flags.state import FlagSource
 from otel_ofu.model import GapReason
 from tests.evidence.flags.rig import Rig
 from tests.evidence.tree import Tree, gpu
@@ -16,7 +16,7 @@ def test_the_systems_file_in_the_container_is_read(tree: Tree) -> None:
     tree.inside(7, "/etc/nccl.conf", f"# {P2P}=0\n {P2P} = 1 \nNCCL_NET=Socket\nOTHER=1\n")
     states = Rig(tree).scan().states
     assert {(s.name, s.value) for s in states} == {(P2P, "1"), ("NCCL_NET", "socket")}
-    assert {s.source for s in states} == {Source.NCCL_CONF}
+    assert {s.source for s in states} == {FlagSource.NCCL_CONF}
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from otel_ofu.evidence import FlagState
-from otel_ofu.evidence.flags.state import Source
+from otel_ofu.evidence.flags.state import FlagSource
 from otel_ofu.model import Entity, GapReason, Window
 from tests.evidence.flags.rig import NOW_S, Rig
 from tests.evidence.tree import UPTIME_S, Holder, Tree, gpu
@@ -17,7 +17,7 @@ def test_a_flag_is_told_with_its_process_its_device_and_its_start(tree: Tree) ->
     tree.process(7, {DETAIL: "DETAIL"})
     scan = Rig(tree).scan()
     assert scan.states == (
-        FlagState(DETAIL, "detail", 7, gpu(0), STARTED_S, Source.ENVIRONMENT, "S4"),
+        FlagState(DETAIL, "detail", 7, gpu(0), STARTED_S, FlagSource.ENVIRONMENT, "S4"),
     )
     assert scan.devices[gpu(0)].values[KEY] == 1.0
     assert scan.devices[gpu(0)].values["flag:CUDA_LAUNCH_BLOCKING"] == 0.0
@@ -127,7 +127,7 @@ def test_a_profiler_is_seen_on_an_ancestor(tree: Tree) -> None:
     tree.process(7, {}, parent=6)
     (state,) = Rig(tree).scan().states
     assert (state.name, state.value) == ("NSIGHT_SYSTEMS", "nsys")
-    assert state.source is Source.ANCESTOR_COMMAND_LINE
+    assert state.source is FlagSource.ANCESTOR_COMMAND_LINE
 
 
 def test_a_debugger_and_a_library_are_dated_when_first_seen(tree: Tree) -> None:
@@ -191,7 +191,7 @@ def test_an_overwritten_environment_leaves_what_an_ancestor_has(tree: Tree) -> N
     tree.process(7, b"ray::train\0\0\0", ["ray::train"], parent=6)
     scan = Rig(tree).scan()
     (state,) = scan.states
-    assert state.source is Source.ANCESTOR_ENVIRONMENT
+    assert state.source is FlagSource.ANCESTOR_ENVIRONMENT
     flags = scan.devices[gpu(0)]
     assert flags.values[KEY] == 1.0
     # Not seen on the launcher is not the same as not seen.

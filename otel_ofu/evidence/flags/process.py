@@ -1,26 +1,95 @@
 """All that one process shows: what flags are judged on.
 
-Enters: a process id. Leaves: `Evidence`; None in place of what could not be read. What cannot
-change while a process runs its program is read once.
+Enters: a process id. Leaves: `ProcessEvidence`; None in place of what could not be read. What
+cannot change while a process runs its program is read once. Its ancestors: how they were started,
+and the listed variables of the nearest; ranks of one launcher have the same, which are read once a
+scan.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from otel_ofu.evidence.flags.book import FlagBook
-from otel_ofu.evidence.flags.jsonconf import JsonConf
-from otel_ofu.evidence.flags.lineage import Lineage
-from otel_ofu.evidence.flags.ncclconf import Conf, NcclConf
+from otel_ofu.evidence.flags.catalogue import FlagCatalogue
+from otel_ofu.evidence.flags.files import Conf, JsonConf, NcclConf
 from otel_ofu.files.procfs import Denied, Gone, ProcFs, Stat
 from otel_ofu.model.log_once import CountedLogOnce
 
+MOST_ANCESTORS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Ancestor:
+    """One of them; `group` is its cgroup, equal for processes that were started together."""
+
+    pid: int
+    parent: int
+    arguments: tuple[str, ...]
+    group: bytes
+
+
+class Lineage:
+    """Of one scan."""
+
+    def __init__(self, procfs: ProcFs, names: Collection[str]) -> None:
+        self._procfs = procfs
+        self._names = names
+        self._known: dict[int, Ancestor | None] = {}
+        self._variables: dict[int, Mapping[str, str]] = {}
+
+    def ancestors(self, pid: int) -> tuple[Ancestor, ...]:
+        """The nearest first, up to the first process of the namespace, which is left out."""
+        return tuple(self._climb(pid))
+
+    def environment(self, pid: int, ancestors: Collection[Ancestor]) -> Mapping[str, str]:
+        """The variables of the nearest ancestor of the same cgroup that has some."""
+        own = self._ancestor(pid)
+        for ancestor in ancestors:
+            if own is None or ancestor.group != own.group:
+                break
+            if values := self._of(ancestor.pid):
+                return values
+        return {}
+
+    def _climb(self, pid: int) -> Iterator[Ancestor]:
+        child = self._ancestor(pid)
+        for _ in range(MOST_ANCESTORS):
+            if child is None or child.parent <= 1:
+                return
+            child = self._ancestor(child.parent)
+            if child is not None:
+                yield child
+
+    def _ancestor(self, pid: int) -> Ancestor | None:
+        if pid not in self._known:
+            self._known[pid] = self._read(pid)
+        return self._known[pid]
+
+    def _read(self, pid: int) -> Ancestor | None:
+        try:
+            parent = self._procfs.stat(pid).parent
+            group = self._procfs.read(f"{pid}/cgroup")
+            return Ancestor(pid, parent, self._procfs.arguments(pid), group)
+        except (Gone, Denied):
+            return None
+
+    def _of(self, pid: int) -> Mapping[str, str]:
+        if pid not in self._variables:
+            try:
+                found = self._procfs.environment(pid, self._names)
+                self._variables[pid] = {} if found.wiped else found.values
+            except (Gone, Denied):
+                self._variables[pid] = {}
+        return self._variables[pid]
+
+
 MOST_BYTES_MAPS = 16 * 2**20
 MAPS_EVERY = 20
-"""Scans between two looks at the libraries of a process: the list is long, and changes early."""
+"""Scans between two reads of the libraries of a process: the list is long, and changes early.
+Starting value."""
 REMEDY = "run the agent as root or with CAP_SYS_PTRACE"
 
 _TRACER = re.compile(rb"^TracerPid:\s+(\d+)", re.MULTILINE)
@@ -28,8 +97,8 @@ _CPUS = re.compile(rb"^Cpus_allowed_list:\s+([0-9,-]+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
-    """`environment` is None when it could not be read or was overwritten; `why` says which.
+class ProcessEvidence:
+    """`environment` is None when it could not be read or was overwritten; `why` is which.
 
     `inherited` is then what an ancestor has. `lineage`: command lines of the ancestors.
     `libraries`: those of the listed ones that are mapped. `status`: fields as numbers.
@@ -49,19 +118,19 @@ class Evidence:
     """Whether the environment was overwritten."""
 
 
-class Witness:
-    """Looks at processes. Belongs to the thread that scans."""
+class EvidenceReader:
+    """Reads processes. Belongs to the thread that scans."""
 
-    def __init__(self, procfs: ProcFs, book: FlagBook, troubles: CountedLogOnce) -> None:
+    def __init__(self, procfs: ProcFs, catalogue: FlagCatalogue, troubles: CountedLogOnce) -> None:
         self._procfs = procfs
-        self._book = book
+        self._catalogue = catalogue
         self._troubles = troubles
-        self._conf = NcclConf(procfs, book.conf_names)
-        self._deepspeed = JsonConf(procfs, book.deepspeed_keys)
-        self._known: dict[int, Evidence] = {}
-        self._looks: Counter[int] = Counter()
+        self._conf = NcclConf(procfs, catalogue.conf_names)
+        self._deepspeed = JsonConf(procfs, catalogue.deepspeed_keys)
+        self._known: dict[int, ProcessEvidence] = {}
+        self._reads: Counter[int] = Counter()
 
-    def look(self, pid: int, lineage: Lineage) -> Evidence | None:
+    def read(self, pid: int, lineage: Lineage) -> ProcessEvidence | None:
         """None when the process has ended. Raises Denied when nothing can be seen of it."""
         try:
             stat = self._procfs.stat(pid)
@@ -83,14 +152,14 @@ class Witness:
     def forget_others(self, pids: set[int]) -> None:
         """Keeps what is known of these processes alone."""
         for pid in [pid for pid in self._known if pid not in pids]:
-            del self._known[pid], self._looks[pid]
+            del self._known[pid], self._reads[pid]
 
-    def _anew(self, pid: int, stat: Stat, lineage: Lineage) -> Evidence:
-        self._looks[pid] = 0
+    def _anew(self, pid: int, stat: Stat, lineage: Lineage) -> ProcessEvidence:
+        self._reads[pid] = 0
         environment, why, wiped = self._environment(pid)
         ancestors = lineage.ancestors(pid)
         arguments = self._procfs.arguments(pid)
-        return Evidence(
+        return ProcessEvidence(
             stat=stat,
             environment=environment,
             why=why,
@@ -104,13 +173,13 @@ class Witness:
             wiped=wiped,
         )
 
-    def _again(self, pid: int, known: Evidence) -> Evidence:
+    def _again(self, pid: int, known: ProcessEvidence) -> ProcessEvidence:
         """Debuggers come and go, libraries are loaded late; the rest stays.
 
         The very same value when nothing changed.
         """
-        looks = self._looks[pid] = self._looks[pid] + 1
-        is_due = looks == 1 or looks % MAPS_EVERY == 0
+        reads = self._reads[pid] = self._reads[pid] + 1
+        is_due = reads == 1 or reads % MAPS_EVERY == 0
         libraries = self._libraries(pid) if is_due else known.libraries
         status = self._status(pid)
         if (libraries, status) == (known.libraries, known.status):
@@ -119,7 +188,7 @@ class Witness:
 
     def _environment(self, pid: int) -> tuple[Mapping[str, str] | None, str, bool]:
         try:
-            found = self._procfs.environment(pid, self._book.variables)
+            found = self._procfs.environment(pid, self._catalogue.variables)
         except Denied as error:
             why = f"environment of processes on a GPU not readable ({error}); {REMEDY}"
             self._troubles.note("environment_not_readable", why)
@@ -137,8 +206,12 @@ class Witness:
         try:
             raw = self._procfs.read(f"{pid}/maps", MOST_BYTES_MAPS)
         except Denied:
-            return None  # mostly for want of the permission that the environment needs: told there
-        return frozenset(name for name in self._book.libraries if _is_mapped(raw, name.encode()))
+            return (
+                None  # mostly for want of the permission that the environment needs: reported there
+            )
+        return frozenset(
+            name for name in self._catalogue.libraries if _is_mapped(raw, name.encode())
+        )
 
     def _status(self, pid: int) -> dict[str, str]:
         raw = self._procfs.read(f"{pid}/status")

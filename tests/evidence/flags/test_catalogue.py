@@ -8,8 +8,7 @@ import pytest
 
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.evidence import load_flags
-from otel_ofu.evidence.flags.book import key_of
-from otel_ofu.evidence.flags.rows import Flag
+from otel_ofu.evidence.flags.catalogue import Flag, key_of
 from otel_ofu.rules.language.language import parse_condition
 
 BOOK = load_flags()

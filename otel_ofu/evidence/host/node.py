@@ -1,14 +1,19 @@
-"""How the processors spent their time, how many threads want one, and what waits.
+"""The node's processors, memory and disks, and what waits for them.
 
-Enters: /proc/stat, /proc/loadavg, /proc/pressure. Leaves: shares of all processors' time, pressure
-0..1. Source: proc(5), Documentation/accounting/psi.rst.
+Enters: /proc/stat, /proc/loadavg, /proc/pressure, /proc/meminfo, /proc/diskstats, /sys/block.
+Leaves: shares of all processors' time, pressure 0..1, bytes. Bytes are of the node's own disks:
+file systems of the network are not disks. Source: proc(5), proc_meminfo(5),
+Documentation/accounting/psi.rst, Documentation/admin-guide/iostats.rst.
 """
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Sequence
+from pathlib import Path
 
-from otel_ofu.evidence.host.part import FIRST, Values
+from otel_ofu.evidence.host.part import FIRST, GrowingTotals, Values
 from otel_ofu.files.procfs import Gone, ProcFs
 from otel_ofu.model import Gap, GapReason
 
@@ -54,7 +59,7 @@ def _shares(before: Sequence[int] | None, ticks: Sequence[int]) -> Values:
     if not total:
         return dict.fromkeys(_MODES, _NO_TIME)
     # The kernel's count of a mode may go back; its share is then out of range, and a gap.
-    return {key: sum(spent[place] for place in at) / total for key, at in _MODES.items()}
+    return {key: sum(spent[index] for index in at) / total for key, at in _MODES.items()}
 
 
 class RunQueue:
@@ -94,5 +99,63 @@ class Pressure:
         except Gone:
             off = Gap(GapReason.NOT_SUPPORTED, "the kernel does not measure pressure (psi=1)")
             return {"some": off, "full": off}
-        words = [line.split() for line in text.splitlines()]
-        return {w[0].decode(): float(w[1].partition(b"=")[2]) / 100 for w in words}
+        parts = [line.split() for line in text.splitlines()]
+        return {w[0].decode(): float(w[1].partition(b"=")[2]) / 100 for w in parts}
+
+
+_LINE = re.compile(rb"^(MemTotal|MemAvailable):\s+(\d+) kB$", re.MULTILINE)
+_KIB = 1024
+
+
+class HostMemory:
+    """Used is what cannot be had without swapping: caches do not count."""
+
+    keys = ("host_mem_used", "host_mem_available", "host_mem_util")
+
+    def __init__(self, procfs: ProcFs) -> None:
+        self._procfs = procfs
+
+    def read(self, at_s: float) -> Values:
+        del at_s
+        found = {name: int(kib) * _KIB for name, kib in _LINE.findall(self._procfs.read("meminfo"))}
+        total, available = found[b"MemTotal"], found[b"MemAvailable"]
+        return {
+            "host_mem_used": float(total - available),
+            "host_mem_available": float(available),
+            "host_mem_util": (total - available) / total,
+        }
+
+
+_SECTOR_BYTES = 512
+"""The kernel's, whatever the disk's."""
+_NAME, _READ, _WRITTEN = 2, 5, 9
+
+
+class Disks:
+    """Whole devices alone: partitions, mirrors and loops would count twice."""
+
+    keys = ("disk_read", "disk_write")
+
+    def __init__(self, procfs: ProcFs, sys_root: Path) -> None:
+        self._procfs = procfs
+        self._block = f"{sys_root}/block"
+        self._totals = GrowingTotals()
+        self._is_disk: dict[str, bool] = {}
+
+    def read(self, at_s: float) -> Values:
+        del at_s
+        rows = [line.split() for line in self._procfs.read("diskstats").splitlines()]
+        disks = [(r[_NAME].decode(), r) for r in rows if self._counts(r[_NAME].decode())]
+        if not disks:
+            raise Gone("no disk of its own")
+        read = {name: int(row[_READ]) * _SECTOR_BYTES for name, row in disks}
+        written = {name: int(row[_WRITTEN]) * _SECTOR_BYTES for name, row in disks}
+        return {
+            "disk_read": self._totals.add("disk_read", read),
+            "disk_write": self._totals.add("disk_write", written),
+        }
+
+    def _counts(self, name: str) -> bool:
+        if name not in self._is_disk:
+            self._is_disk[name] = os.path.exists(f"{self._block}/{name}/device")  # noqa: PTH110
+        return self._is_disk[name]
