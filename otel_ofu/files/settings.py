@@ -182,11 +182,13 @@ def _with_unit(value: float, units: Mapping[str, float]) -> str:
 
 
 def tried(attempt: Callable[[], object], steps: Steps = ()) -> Iterator[Mistake]:
-    """The words of a ValueError, as a mistake at `steps`."""
+    """What an attempt fails with, as a mistake at `steps`."""
     try:
         attempt()
     except ValueError as error:
         yield steps, str(error)
+    except OSError as error:
+        yield steps, f"{error.filename}: {error.strerror}"
 
 
 def mistakes(settings: Settings, around: Surroundings) -> Iterator[Mistake]:

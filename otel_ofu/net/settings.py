@@ -48,18 +48,23 @@ ListenAddress = Annotated[str, Parsed(parse_address)]
 
 def parse_url(text: str) -> str:
     """`http(s)://host[:port][/path]`, without credentials. ValueError says what is allowed."""
+    if why := url_problem(text):
+        shown = text.partition("?")[0].rpartition("@")[2]  # the rest may be a secret
+        raise ValueError(f"{shown!r} is {why}")
+    return text
+
+
+def url_problem(text: str) -> str:
+    """What is wrong with a URL, without its text, which may be a secret; empty if nothing is."""
     try:
         parts = urlsplit(text)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        usable = False
-        parts = urlsplit("")
+        parts, usable = urlsplit(""), False
     if not usable or any(c.isspace() or not c.isprintable() for c in text):
-        shown = text.partition("?")[0].rpartition("@")[2]  # the rest may be a secret
-        raise ValueError(f"{shown!r} is no URL; allowed: http(s)://host[:port][/path]")
-    if "@" in parts.netloc:
-        raise ValueError("a URL with a user or password in it; use the keys for credentials")
-    return text
+        return "not a URL; allowed: http(s)://host[:port][/path]"
+    has_user = "@" in parts.netloc
+    return "a URL with a user or password in it; use the keys for credentials" if has_user else ""
 
 
 class ServerAccess(Settings, frozen=True, kw_only=True):

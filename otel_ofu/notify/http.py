@@ -12,13 +12,13 @@ from functools import partial
 
 import msgspec
 
-from otel_ofu.files.settings import Duration, Mistake, Settings, Surroundings
+from otel_ofu.files.settings import Duration, Mistake, Settings, Surroundings, tried
 from otel_ofu.net.http_client import Response
 from otel_ofu.net.secrets import Secret, SecretError, basic_credentials, redacted
 from otel_ofu.net.tls import TlsFiles, check_tls_files
 from otel_ofu.notify import certificates
 from otel_ofu.notify.alert import iso
-from otel_ofu.notify.checks import secret_mistakes, tried
+from otel_ofu.notify.checks import secret_mistakes
 from otel_ofu.outbox.batch import Body
 from otel_ofu.outbox.outcome import Delivered, Outcome, Refused, TooLarge, Unavailable, short
 from otel_ofu.outbox.posting import Poster, asked_delay_s

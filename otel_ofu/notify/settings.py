@@ -15,10 +15,10 @@ from typing import ClassVar
 
 import msgspec
 
-from otel_ofu.files.settings import Duration, Mistake, Settings, Surroundings
+from otel_ofu.files.settings import Duration, Mistake, Settings, Surroundings, tried
 from otel_ofu.files.yaml import Steps
 from otel_ofu.notify.alertmanager import AlertmanagerConfig
-from otel_ofu.notify.checks import tried, url_mistakes
+from otel_ofu.notify.checks import url_mistakes
 from otel_ofu.notify.matchers import parse_matcher
 from otel_ofu.notify.message import MessageOptions, parse_message_template
 from otel_ofu.notify.notifiers import ReceiverConfig

@@ -16,8 +16,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from otel_ofu.files.settings import Mistake, Settings, Surroundings
-from otel_ofu.notify.checks import tried
+from otel_ofu.files.settings import Mistake, Settings, Surroundings, tried
 
 Range = tuple[int, int]
 _Parse = Callable[[str], int]

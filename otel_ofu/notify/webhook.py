@@ -15,12 +15,13 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from otel_ofu.files.settings import Mistake, Surroundings
+from otel_ofu.files.settings import Mistake, Surroundings, tried
 from otel_ofu.model.clock import Clock
 from otel_ofu.net.secrets import Secret, SecretError, secrets_of_url, shown_url
+from otel_ofu.net.settings import url_problem
 from otel_ofu.notify.alert import Alert, iso
 from otel_ofu.notify.alertmanager import annotations_of
-from otel_ofu.notify.checks import secret_mistakes, tried, url_mistakes, url_problem
+from otel_ofu.notify.checks import secret_mistakes, url_mistakes
 from otel_ofu.notify.http import Credentials, HttpConfig, HttpTransport, Request
 from otel_ofu.notify.message import MessageOptions
 from otel_ofu.notify.notification import Notification, common
