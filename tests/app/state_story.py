@@ -24,10 +24,10 @@ from otel_ofu.config import config_from_text
 from otel_ofu.model import Entity, Observation, Window
 from otel_ofu.model.clock import VirtualClock
 from tests.export.servers import HttpServer, Reply, http_server
+from tests.waiting import HANGS_S, wait_until
 
 START_S = 1_793_620_800.0  # 2026-11-02 12:00 UTC
 STEP_S = 10.0
-PATIENCE_S = 60.0
 NOTIFIED, UNSENT, PENDING, WELL = "GPU-a", "GPU-b", "GPU-c", "GPU-d"
 JOBS = {NOTIFIED: "7", UNSENT: "8", PENDING: "9", WELL: "10"}
 FELL_AT_MIN = {NOTIFIED: 35, UNSENT: 37, PENDING: 42}
@@ -115,15 +115,11 @@ class Agent:
 
     def settle(self) -> None:
         """Returns when everything was sent."""
-        pause = threading.Event()
-        for _ in range(round(PATIENCE_S / 0.02)):
-            if not any(len(queue) for queue in self._telemetry.outbox.queues.values()):
-                return
-            pause.wait(0.02)
-        raise AssertionError("not everything was sent")
+        queues = self._telemetry.outbox.queues.values()
+        wait_until(lambda: not any(len(queue) for queue in queues), "all that is to be sent")
 
     def close(self) -> None:
-        self._pipeline.close(PATIENCE_S)
+        self._pipeline.close(HANGS_S)
 
 
 def round_of(now_s: float, ofu: Ofu) -> Sequence[Observation]:
