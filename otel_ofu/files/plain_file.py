@@ -1,7 +1,7 @@
 """Whether a file that somebody else chose is one of a disk, of memory or of a file server.
 
 Enters: a descriptor, best one of O_PATH, and the mounts of whoever named the file. Leaves: nothing,
-or an OSError that says of which file system it is. Files of the kernel can block, and reading some
+or an OSError that names its file system. Files of the kernel can block, and reading some
 takes away what others are to read (/proc/kmsg, trace_pipe); those of FUSE are served by a program
 that may be the tenant's.
 """
@@ -38,7 +38,7 @@ def mounts(*tables: str) -> Mounts:
 
 
 def require_plain(descriptor: int, known: Mounts, *, fuse: bool = False) -> None:
-    """OSError unless the file lies where reading neither waits for others nor takes from them.
+    """OSError unless the file is where reading neither waits for others nor takes from them.
 
     Neither opens nor asks the file system, which may not answer. `fuse`: that is plain as well.
     """

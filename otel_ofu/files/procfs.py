@@ -1,8 +1,8 @@
 """/proc as values: who a process is, where it runs, the few variables that were asked for.
 
 Enters: a process id. Leaves: `Stat`, cgroup lines, `Environment`, arguments; `Gone` when the
-process ended in the meantime, `Denied` when this user may not look. No value of an environment or
-of a command line stands in an error. Source: proc(5).
+process ended in the meantime, `Denied` when this user may not read it. No value of an environment
+or of a command line stands in an error. Source: proc(5).
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from pathlib import Path
 MOST_BYTES = 8 * 2**20
 """More than the kernel lets an environment or a command line be (6 MiB)."""
 LONGEST_VALUE = 8192
+"""Starting value: the longest that is read of one variable, in bytes."""
 MOST_ARGUMENTS = 4096
+"""Starting value: launchers of jobs pass some hundred."""
 INITIAL_NAMESPACE = "pid:[4026531836]"
 """Source: PROC_PID_INIT_INO, include/linux/proc_ns.h."""
 
@@ -33,15 +35,15 @@ class Gone(Exception):  # noqa: N818 - a state, not a fault
 
 
 class Denied(Exception):  # noqa: N818 - a state, not a fault
-    """The file cannot be read; the words are the system's."""
+    """The file cannot be read; the message is the system's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stat:
     """`start_ticks` since boot; with the process id it names a process for good.
 
-    `cpu_ticks`: user and system time of all its threads. `env_start`: where its environment lies;
-    another place after each exec, 0 for whoever may not trace the process.
+    `cpu_ticks`: user and system time of all its threads. `env_start`: the address of its
+    environment, a new one after each exec; 0 for users who may not trace the process.
     """
 
     state: str
@@ -68,7 +70,7 @@ class Environment:
     """The variables that were asked for, as they were at exec; empty ones too.
 
     A value is cut at `LONGEST_VALUE` bytes.
-    `wiped`: the block was overwritten (setproctitle) or is empty, and says nothing of the rest.
+    `wiped`: the block was overwritten (setproctitle) or is empty, and the rest is unknown.
     """
 
     values: Mapping[str, str]
@@ -138,12 +140,12 @@ class ProcFs:
             return False
 
     def is_hosts(self) -> bool:
-        """Whether ids here are those that the driver tells: that of the first PID namespace."""
+        """Whether ids here are those that the driver reports: that of the first PID namespace."""
         try:
             if str(Path(self.root, "self/ns/pid").readlink()) == INITIAL_NAMESPACE:
                 return True
         except OSError:
-            pass  # told by the next question
+            pass  # the next question finds out
         try:
             return self.read("2/comm").strip() == b"kthreadd"
         except (Gone, Denied):
@@ -169,9 +171,9 @@ def read_file(path: str, most_bytes: int = MOST_BYTES) -> bytes:
 
 
 def read_descriptor(descriptor: int, most_bytes: int) -> bytes:
-    """All of it: files of /proc tell no size and come in pieces.
+    """All of it: files of /proc have no size and come in parts.
 
-    Raises OSError for more than `most_bytes`: half a file would be told as a whole one.
+    Raises OSError for more than `most_bytes`: half a file would pass for a whole one.
     """
     parts: list[bytes] = []
     length = 0

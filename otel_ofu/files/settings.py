@@ -19,7 +19,7 @@ from msgspec.structs import fields
 from otel_ofu.files.yaml import KEY, Steps
 
 Mistake = tuple[Steps, str]
-"""The steps to what is wrong, from the block that says so, and the message."""
+"""The steps to what is wrong, from the block that found it, and the message."""
 
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _UNITS_BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}

@@ -1,7 +1,7 @@
 """An SQLite file that is read whole at the start, or set aside.
 
 Enters: a path, what its tables are, and how they are read. Leaves: a connection and what was in
-the file; an error when the file is out of reach, which says nothing of what is in it.
+the file; an error when the file is out of reach, which means nothing for what is in it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ T = TypeVar("T")
 FAULTS = (sqlite3.Error, msgspec.MsgspecError, ValueError, TypeError, KeyError)
 OUT_OF_REACH = (sqlite3.Error, OSError)
 
-# These codes are of the place or the disk, not of what is in the file.
-_PLACE = (
+# These codes are about the path or the disk, not of what is in the file.
+_OUTSIDE = (
     sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_LOCKED,
     sqlite3.SQLITE_CANTOPEN,
@@ -46,7 +46,7 @@ _PLACE = (
 _PROBE_BYTES = 65_536
 
 FULL, QUOTA, IS_FOLDER = "disk full", "disk quota used up", "a folder is in its place"
-_WORDS = {errno.ENOSPC: FULL, errno.EDQUOT: QUOTA}
+_REASONS = {errno.ENOSPC: FULL, errno.EDQUOT: QUOTA}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +96,10 @@ def set_aside(path: Path, form: Form, error: Exception, log: logging.Logger) -> 
 
 
 def is_damaged(error: Exception) -> bool:
-    """Whether it is the content of the file that is wrong, and not the disk or the place."""
+    """Whether it is the content of the file that is wrong, and not the disk or the path."""
     if isinstance(error, sqlite3.ProgrammingError):
         return False
-    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF not in _PLACE
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF not in _OUTSIDE
 
 
 def is_busy(error: Exception) -> bool:
@@ -110,11 +110,11 @@ def is_busy(error: Exception) -> bool:
 
 def is_full(error: OSError) -> bool:
     """Whether it is for want of room: of the disk or of this user's share of it."""
-    return error.errno in _WORDS
+    return error.errno in _REASONS
 
 
 def why(path: Path, error: Exception) -> str:
-    """The reason in words: SQLite says "disk I/O error" of much that the system can name."""
+    """The reason as text: SQLite reports "disk I/O error" of much that the system can name."""
     if path.is_dir():
         return IS_FOLDER
     if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL:
@@ -124,11 +124,11 @@ def why(path: Path, error: Exception) -> str:
         found = _refusal(path.parent)
     if found is None:
         return str(error)
-    return _WORDS.get(found.errno or 0) or found.strerror or str(found)
+    return _REASONS.get(found.errno or 0) or found.strerror or str(found)
 
 
 def _refusal(folder: Path) -> OSError | None:
-    """What the system says to a new file of some size in the folder."""
+    """What the system answers to a new file of some size in the folder."""
     probe = folder / f".write-{os.getpid()}"
     try:
         probe.write_bytes(bytes(_PROBE_BYTES))

@@ -1,7 +1,7 @@
 """HTTP as a client: one exchange at a time over one kept connection, bounded in time and size.
 
 Enters: a URL, headers and bytes. Leaves: a `Response`, whatever its status, or an `HttpError` in
-plain words without the URL, which may hold a secret.
+plain text without the URL, which may hold a secret.
 
 The deadline is for the whole exchange, from the first SYN to the last byte; only who holds the
 socket can keep it, so this is built on http.client (decision 52). Redirects are not followed, and
@@ -37,7 +37,7 @@ Method = Literal["GET", "POST"]
 
 
 class Failure(Enum):
-    """Why there is no answer, for those who have more to say about it."""
+    """Why there is no answer, for callers that add a hint."""
 
     TIMEOUT = auto()
     NO_HOST = auto()
@@ -150,7 +150,7 @@ class HttpClient:
                 self.close()
                 cutter.close()
                 is_late = passed.is_set() or isinstance(error, TimeoutError)
-                # Not the error itself: its words may have the URL or a header in them.
+                # Not the error itself: its text may have the URL or a header in them.
                 raise late if is_late else _error(error) from None
         if passed.is_set():  # what was cut may look like an end
             self.close()
@@ -238,7 +238,7 @@ def _body(answer: http.client.HTTPResponse, limit_bytes: int) -> tuple[bytes, bo
     found: list[bytes] = []
     left = limit_bytes
     while raw := answer.read(_CHUNK_BYTES):
-        for part in unpacked.pieces(raw, _CHUNK_BYTES) if unpacked else (raw,):
+        for part in unpacked.parts(raw, _CHUNK_BYTES) if unpacked else (raw,):
             found.append(part[:left])
             left -= len(part)
             if left < 0:

@@ -18,7 +18,7 @@ from otel_ofu.model.errors import OtelOfuError
 MOST_BYTES = 64 * 1024
 
 _SEPARATORS = re.compile(r"[/?&=#]")
-# Starting value: shorter ones are in too many words to be hidden.
+# Starting value: shorter ones are part of too many words to be hidden.
 _SHORTEST = 4
 
 
@@ -90,7 +90,7 @@ def _content(path: str) -> str:
     except OSError as error:
         raise SecretError(f"{path}: {error.strerror or 'not readable'}") from error
     except UnicodeDecodeError:
-        raise SecretError(f"{path}: not UTF-8") from None  # its words show what is in the file
+        raise SecretError(f"{path}: not UTF-8") from None  # its text shows what is in the file
     if len(raw) > MOST_BYTES:
         raise SecretError(f"{path}: longer than {MOST_BYTES} bytes")
     return text

@@ -80,5 +80,5 @@ class ServerAccess(Settings, frozen=True, kw_only=True):
             yield ("username",), "username and bearer_token_file: one of them, not both"
         if self.password_file and not self.username:
             yield ("password_file",), "a password without a username"
-        if Path(self.ca_file).is_file():  # else it is told at the key
+        if Path(self.ca_file).is_file():  # else reported at the key
             yield from tried(partial(check_tls_files, TlsFiles(ca_file=self.ca_file)), ("ca_file",))

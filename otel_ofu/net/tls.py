@@ -59,7 +59,7 @@ class ServerTls(Settings, frozen=True, kw_only=True):
 
 
 def _readable(*paths: str) -> bool:
-    """Whether they can be read; that they cannot is told at their keys."""
+    """Whether they can be read; that they cannot is reported at their keys."""
     return not any(Existing().problem(path) for path in paths)
 
 

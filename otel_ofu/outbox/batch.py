@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
+# The largest window, and a header of gzip. Source: the manual of zlib, inflateInit2.
 _GZIP_WINDOW_BITS = 31
 # Level 1: 18 % more bytes than level 6 for half of the time (reference measurement, 22.7 MB).
 GZIP_LEVEL = 1

@@ -1,6 +1,6 @@
 """One HTTP POST of the outbox: the answer as it is, or why there was none.
 
-Enters: a URL, bytes, headers. Leaves: a `Response`, or `Unavailable` in plain words. The proxies of
+Enters: a URL, bytes, headers. Leaves: a `Response`, or `Unavailable` in plain text. The proxies of
 the environment are used, as OTLP exporters and webhooks are often behind one.
 """
 
@@ -46,7 +46,7 @@ def asked_delay_s(response: Response) -> float | None:
 
 
 def retry_after_s(value: str | None, now_s: float | None = None) -> float | None:
-    """Seconds that a Retry-After header asks for, in [0, 300]; None if it says nothing."""
+    """Seconds that a Retry-After header asks for, in [0, 300]; None if unreadable."""
     if not value:
         return None
     try:

@@ -26,7 +26,10 @@ _NO_LIMIT_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Doubles from `first_s` to `most_s` seconds, each shortened at random by up to a half."""
+    """Doubles from `first_s` to `most_s` seconds, each shortened at random by up to a half.
+
+    Starting values.
+    """
 
     first_s: float = 1.0
     most_s: float = 30.0

@@ -1,4 +1,4 @@
-"""What a user may say about the outbox: the block `outbox`."""
+"""What a user may choose about the outbox: the block `outbox`."""
 
 from __future__ import annotations
 
