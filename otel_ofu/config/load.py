@@ -15,6 +15,7 @@ from pathlib import Path
 
 from msgspec import inspect
 
+from otel_ofu.config.plugins import config_type
 from otel_ofu.config.types import Config
 from otel_ofu.files.settings import Surroundings, hook, mistakes
 from otel_ofu.files.yaml import YamlFile, convert, keys_only, parse_yaml, read_yaml
@@ -44,9 +45,13 @@ def config_from_text(
 
 
 def _checked(file: YamlFile, environ: Mapping[str, str] | None) -> Config:
-    config = convert(file, Config, hook=hook)
+    type_, problems = config_type(file)
+    try:
+        config = convert(file, type_, hook=hook)
+    except ConfigError as error:
+        raise ConfigError([*problems, *error.problems]) from None
     around = Surroundings(time.time(), os.environ if environ is None else environ)
-    problems = [file.problem(steps, message) for steps, message in mistakes(config, around)]
+    problems += [file.problem(steps, message) for steps, message in mistakes(config, around)]
     if problems:
         raise ConfigError(problems)
     return config

@@ -3,7 +3,7 @@
 from otel_ofu.notify.explain import explain, parse_labels
 from otel_ofu.notify.integrations import Delivery, queue_limits
 from otel_ofu.notify.router import Router, RouterStats
-from otel_ofu.notify.settings import RouteSettings
+from otel_ofu.notify.settings import RouteSettings, settings_type
 from otel_ofu.notify.testing import SendResult, send_test
 
 __all__ = [
@@ -16,4 +16,5 @@ __all__ = [
     "parse_labels",
     "queue_limits",
     "send_test",
+    "settings_type",
 ]

@@ -1,7 +1,8 @@
 """What a notifier is: one way to notify people, built in or of another package.
 
 Enters: a block of `<name>_configs` of a receiver. Leaves: bytes that wait in the outbox, and the
-transport that takes them. docs/plugins.md shows a notifier of another package.
+transport that takes them. A package with a notifier needs this module alone; docs/plugins.md shows
+one.
 """
 
 from __future__ import annotations
@@ -9,11 +10,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from otel_ofu.files.settings import Settings
+from otel_ofu.files.settings import Mistake, Settings, Surroundings
 from otel_ofu.model.clock import Clock
-from otel_ofu.notify.message import MessageOptions
+from otel_ofu.net.secrets import Secret, SecretError
+from otel_ofu.notify.message import MessageOptions, message_of
 from otel_ofu.notify.notification import Notification
-from otel_ofu.outbox.outcome import Transport
+from otel_ofu.outbox.batch import Body
+from otel_ofu.outbox.outcome import Delivered, Outcome, Refused, TooLarge, Transport, Unavailable
+
+__all__ = [
+    "Body",
+    "Clock",
+    "Delivered",
+    "MessageOptions",
+    "Mistake",
+    "Notification",
+    "Notifier",
+    "NotifierConfig",
+    "Outcome",
+    "Refused",
+    "Secret",
+    "SecretError",
+    "Surroundings",
+    "TooLarge",
+    "Transport",
+    "Unavailable",
+    "message_of",
+]
 
 
 class NotifierConfig(Settings, frozen=True, kw_only=True):

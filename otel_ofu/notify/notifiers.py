@@ -6,11 +6,13 @@ the notifiers that it has. A notifier that is added is one module and one row he
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, ClassVar, cast
+from collections.abc import Collection, Iterator, Sequence
+from types import GenericAlias
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import msgspec
 
+from otel_ofu.files.plugins import PluginError, load_plugin
 from otel_ofu.files.settings import Settings
 from otel_ofu.notify.apprise import AppriseNotifier
 from otel_ofu.notify.notifier import Notifier, NotifierConfig
@@ -18,12 +20,17 @@ from otel_ofu.notify.pagerduty import PagerdutyNotifier
 from otel_ofu.notify.stdout import StdoutNotifier
 from otel_ofu.notify.webhook import WebhookNotifier
 
+CONFIGS = "_configs"
 BUILT_IN: Sequence[Notifier] = (
     WebhookNotifier(),
     PagerdutyNotifier(),
     AppriseNotifier(),
     StdoutNotifier(),
 )
+
+
+GROUP = "otel_ofu.notifiers"
+"""The entry points of notifiers of other packages."""
 
 
 class Receiver(Settings, frozen=True, kw_only=True):
@@ -40,16 +47,19 @@ class Receiver(Settings, frozen=True, kw_only=True):
 
 
 def key_of(notifier: Notifier) -> str:
-    return f"{notifier.name}_configs"
+    return f"{notifier.name}{CONFIGS}"
 
 
-def receiver_type(notifiers: Sequence[Notifier]) -> type[Receiver]:
-    """The block of a receiver that may have these notifiers."""
+def receiver_type(notifiers: Sequence[Notifier], ignored: Collection[str] = ()) -> type[Receiver]:
+    """The block of a receiver that may have these notifiers; `ignored` keys hold anything."""
     made = msgspec.defstruct(
         "ReceiverConfig",
         [
-            (key_of(n), list[n.settings], msgspec.field(default_factory=list))  # type: ignore[name-defined]
-            for n in notifiers
+            *(
+                (key_of(n), list_of(n.settings), msgspec.field(default_factory=list))
+                for n in notifiers
+            ),
+            *((key, Any, None) for key in ignored),
         ],
         bases=(Receiver,),
         module=__name__,
@@ -59,6 +69,39 @@ def receiver_type(notifiers: Sequence[Notifier]) -> type[Receiver]:
         forbid_unknown_fields=True,
     )
     return cast("type[Receiver]", made)
+
+
+def list_of(block: type[Settings]) -> GenericAlias:
+    """`list[block]`, for a type that is known at run time."""
+    return GenericAlias(list, (block,))
+
+
+def load_notifier(name: str) -> Notifier:
+    """The notifier of another package. Raises PluginError."""
+    plugin = load_plugin(GROUP, name)
+    if plugin is None:
+        known = ", ".join(notifier.name for notifier in BUILT_IN)
+        raise PluginError(
+            f"unknown notifier {name!r}; built in: {known}; others come with a package"
+            f" that has the entry point {name!r} in the group {GROUP}"
+        )
+    if problem := _problem(plugin, name):
+        raise PluginError(f"the entry point {name!r} in the group {GROUP} {problem}")
+    return cast("Notifier", plugin)
+
+
+def _problem(plugin: object, name: str) -> str:
+    """Why this is not a notifier of that name; empty if it is."""
+    missing = [a for a in ("name", "settings", "encode", "connect") if not hasattr(plugin, a)]
+    if missing:
+        return f"is not a notifier: it has no {' and no '.join(missing)}"
+    notifier = cast("Notifier", plugin)
+    if notifier.name != name:
+        return f"is the notifier {notifier.name!r}; both names have to be the same"
+    settings: object = notifier.settings
+    if not (isinstance(settings, type) and issubclass(settings, NotifierConfig)):
+        return "is not a notifier: its settings are not a subclass of NotifierConfig"
+    return ""
 
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import msgspec
 
@@ -21,7 +21,16 @@ from otel_ofu.notify.alertmanager import AlertmanagerConfig
 from otel_ofu.notify.checks import url_mistakes
 from otel_ofu.notify.matchers import parse_matcher
 from otel_ofu.notify.message import MessageOptions, parse_message_template
-from otel_ofu.notify.notifiers import ReceiverConfig
+from otel_ofu.notify.notifier import Notifier
+from otel_ofu.notify.notifiers import (
+    BUILT_IN,
+    CONFIGS,
+    Receiver,
+    ReceiverConfig,
+    list_of,
+    load_notifier,
+    receiver_type,
+)
 from otel_ofu.notify.time_intervals import TimeIntervalConfig, parse_zone
 
 
@@ -112,6 +121,52 @@ class RouteSettings(Settings, frozen=True, kw_only=True):
             for key in ("mute_time_intervals", "active_time_intervals"):
                 for j, name in enumerate(getattr(route, key)):
                     yield from intervals.mistakes(name, ("routes", i, key, j))
+
+
+def settings_type(block: object) -> tuple[type[RouteSettings], list[Mistake]]:
+    """The type that reads this block, plain YAML data, and what is wrong with its notifiers.
+
+    It is `RouteSettings`, or where a receiver names notifiers of other packages one that has them.
+    """
+    plugins: dict[str, Notifier | None] = {}
+    mistakes: list[Mistake] = []
+    for steps, name in _foreign_notifiers(block):
+        if name not in plugins:
+            plugins[name] = None
+            mistakes += tried(partial(_load, name, plugins), steps)
+    if not plugins:
+        return RouteSettings, []
+    notifiers = [*BUILT_IN, *(notifier for notifier in plugins.values() if notifier)]
+    unknown = [f"{name}{CONFIGS}" for name, notifier in plugins.items() if notifier is None]
+    return _with_receivers(receiver_type(notifiers, unknown)), mistakes
+
+
+def _load(name: str, plugins: dict[str, Notifier | None]) -> None:
+    plugins[name] = load_notifier(name)
+
+
+def _foreign_notifiers(block: object) -> Iterator[tuple[Steps, str]]:
+    """Each `<name>_configs` of a receiver that is not built in: its key and its name."""
+    receivers = block.get("receivers") if isinstance(block, dict) else None
+    known = [notifier.name for notifier in BUILT_IN]
+    for i, receiver in enumerate(receivers if isinstance(receivers, list) else ()):
+        for key in receiver if isinstance(receiver, dict) else ():
+            name = str(key).removesuffix(CONFIGS)
+            if str(key).endswith(CONFIGS) and name not in known:
+                yield ("receivers", i, str(key)), name
+
+
+def _with_receivers(receiver: type[Receiver]) -> type[RouteSettings]:
+    made = msgspec.defstruct(
+        "RouteSettings",
+        [("receivers", list_of(receiver), msgspec.field(default_factory=list))],
+        bases=(RouteSettings,),
+        module=__name__,
+        frozen=True,
+        kw_only=True,
+        forbid_unknown_fields=True,
+    )
+    return cast("type[RouteSettings]", made)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from otel_ofu.model.clock import VirtualClock
 from otel_ofu.notify.integrations import Integration, integrations_of, queue_limits
 from otel_ofu.notify.notification import Notification
 from otel_ofu.notify.router import Router
-from otel_ofu.notify.settings import RouteSettings
+from otel_ofu.notify.settings import RouteSettings, settings_type
 from otel_ofu.outbox.batch import Body
 from otel_ofu.outbox.queues import Outbox
 
@@ -28,7 +28,8 @@ KEYS: Mapping[EntityKind, str] = {"gpu": "hw.id", "job": "ofu.job.id", "node": "
 
 def settings(**block: object) -> RouteSettings:
     """The block as a user writes it."""
-    return msgspec.convert(block, RouteSettings, dec_hook=hook)
+    type_, _ = settings_type(block)
+    return msgspec.convert(block, type_, dec_hook=hook)
 
 
 def finding(

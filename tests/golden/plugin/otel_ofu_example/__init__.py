@@ -1,0 +1,1 @@
+"""An example of a package with parts for otel-ofu: docs/plugins.md explains it."""
