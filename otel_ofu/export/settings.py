@@ -192,18 +192,8 @@ class OtlpSettings:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     compression: Compression = "gzip"
     timeout_s: float = 10.0
-    ca_file: str | None = None
-    cert_file: str | None = None
-    key_file: str | None = None
+    tls: TlsFiles = TlsFiles()
     plaintext: bool = False
-
-    @property
-    def tls(self) -> TlsFiles:
-        return TlsFiles(
-            ca_file=self.ca_file or "",
-            cert_file=self.cert_file or "",
-            key_file=self.key_file or "",
-        )
 
     @property
     def place(self) -> str:
@@ -230,9 +220,11 @@ def resolve(options: OtlpOptions, signal: Signal) -> OtlpSettings:
         headers=_headers(options.headers or {}),
         compression=cast("Compression", compression),
         timeout_s=_timeout_s(options.timeout_s),
-        ca_file=options.ca_file,
-        cert_file=options.cert_file,
-        key_file=options.key_file,
+        tls=TlsFiles(
+            ca_file=options.ca_file or "",
+            cert_file=options.cert_file or "",
+            key_file=options.key_file or "",
+        ),
         plaintext=plaintext,
     )
     check_tls_files(settings.tls)

@@ -6,6 +6,7 @@ import pytest
 
 from otel_ofu.export.environment import endpoint_in_env, options_from_env, settings_from_env
 from otel_ofu.export.settings import OtlpSettings, Signal
+from otel_ofu.net.tls import TlsFiles
 from tests.peers.certs import Certificates, make_certificates
 
 
@@ -106,10 +107,8 @@ def test_tls_files_are_read(tmp_path_factory: pytest.TempPathFactory) -> None:
         CLIENT_CERTIFICATE=str(made.client.cert),
         METRICS_CLIENT_KEY=str(made.client.key),
     )
-    assert (found.ca_file, found.cert_file, found.key_file) == (
-        str(made.ca),
-        str(made.client.cert),
-        str(made.client.key),
+    assert found.tls == TlsFiles(
+        ca_file=str(made.ca), cert_file=str(made.client.cert), key_file=str(made.client.key)
     )
     with pytest.raises(ValueError, match="no certificate and key in PEM that fit"):
         settings(CLIENT_CERTIFICATE=str(made.client.cert), CLIENT_KEY=str(made.server.key))
