@@ -192,7 +192,7 @@ class OtlpSettings:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     compression: Compression = "gzip"
     timeout_s: float = 10.0
-    tls: TlsFiles = TlsFiles()
+    tls: TlsFiles = field(default_factory=TlsFiles)
     plaintext: bool = False
 
     @property
