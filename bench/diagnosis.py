@@ -16,7 +16,7 @@ from otel_ofu.diagnose import CauseBook, Diagnoser, load_causes, looked_at
 from otel_ofu.files.shipped import shipped
 from otel_ofu.model import Attribute, Entity, EntityKind, Window
 from otel_ofu.model.clock import VirtualClock
-from otel_ofu.rules.language.syntax import Flag, Latest, Over, owner, placed
+from otel_ofu.rules.language.syntax import FlagCondition, Latest, Over, owner, placed
 from otel_ofu.rules.lifecycle.change import Change
 from otel_ofu.rules.needs import retention_for
 from otel_ofu.rules.numpy.engine import NumpyEngine
@@ -107,7 +107,7 @@ def _keys(causes: CauseBook) -> list[tuple[EntityKind, str]]:
         for node, kind in placed(expression.root, expression.each):
             if isinstance(node, Over | Latest):
                 found[owner(kind, node.scope), node.metric] = None
-            elif isinstance(node, Flag):
+            elif isinstance(node, FlagCondition):
                 found["gpu", node.metric] = None
     return list(found)
 

@@ -40,10 +40,10 @@ from otel_ofu.rules.language.language import parse_condition
 from otel_ofu.rules.language.syntax import Over, walk
 from otel_ofu.rules.needs import retention_for
 from otel_ofu.rules.numpy.engine import NumpyEngine
+from otel_ofu.rules.promql.compiler import alert_query
 from otel_ofu.rules.promql.engine import PromqlEngine
-from otel_ofu.rules.promql.queries import alert_query
-from otel_ofu.rules.promql.server import Server
-from otel_ofu.rules.promql.settings import Settings
+from otel_ofu.rules.promql.server import QueryClient
+from otel_ofu.rules.promql.settings import CompilerSettings
 from otel_ofu.rules.settings import ServerSettings
 from otel_ofu.rules.verdicts import HOLDS, Question, Round
 from otel_ofu.store import Store
@@ -80,7 +80,7 @@ def _measure(size: int, folder: Path) -> dict[str, float | str]:
     _, gauges_s = _timed(lambda: NumpyEngine(store).round(gauges, END_S), ROUNDS)
     peer = Prometheus(folder / "prometheus")
     load_s = _load(samples, peer.data)
-    with peer, closing(Server(ServerSettings(url=peer.url, timeout=Duration(300)))) as server:
+    with peer, closing(QueryClient(ServerSettings(url=peer.url, timeout=Duration(300)))) as server:
         alerts_s = _alerts(questions, server)
         engine = PromqlEngine(server, registry, step_s=STEP_S)
         started = time.perf_counter()
@@ -113,11 +113,11 @@ def _counts(question: Question) -> bool:
     return any(isinstance(node, Over) and node.function in exact for node in nodes)
 
 
-def _alerts(questions: Sequence[Question], server: Server) -> list[float]:
+def _alerts(questions: Sequence[Question], server: QueryClient) -> list[float]:
     """Seconds of each exported alert as an instant query."""
     registry, spent_s = load_registry(), []
     for question in questions:
-        text = alert_query(question.expression, registry, Settings(STEP_S))
+        text = alert_query(question.expression, registry, CompilerSettings(STEP_S))
         started = time.perf_counter()
         server.query(text, END_S)
         spent_s.append(time.perf_counter() - started)

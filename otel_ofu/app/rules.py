@@ -38,7 +38,7 @@ from otel_ofu.rules.needs import retention_for
 from otel_ofu.rules.numpy.engine import NumpyEngine
 from otel_ofu.rules.promql.engine import PromqlEngine
 from otel_ofu.rules.promql.last_seen import PromqlEars
-from otel_ofu.rules.promql.server import Server
+from otel_ofu.rules.promql.server import QueryClient
 from otel_ofu.store import Retention, StateInUse, StateUnusable, Store
 
 log = logging.getLogger(__name__)
@@ -208,7 +208,7 @@ class RulesAtWork:
         server = self._ground.config.rules.engine.prometheus
         if not server.url:
             return NumpyEngine(self.store), StoreEars(self.store)
-        api = Server(server)
+        api = QueryClient(server)
         engine = PromqlEngine(api, self._registry, step_s=self._step_s)
         return (
             engine,

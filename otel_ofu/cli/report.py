@@ -23,7 +23,7 @@ from otel_ofu.files.settings import Duration
 from otel_ofu.model.errors import ConfigError, OtelOfuError, Problem
 from otel_ofu.report import Gather, MfuReport, csv_text, json_text, page, report_of
 from otel_ofu.report.text import counted, moment
-from otel_ofu.rules.promql.server import Server
+from otel_ofu.rules.promql.server import QueryClient
 from otel_ofu.rules.settings import ServerSettings
 from otel_ofu.sources.recording import read_column_map
 
@@ -111,7 +111,7 @@ def _from_server(arguments: argparse.Namespace, progress: _Progress) -> MfuRepor
     since_s = arguments.since(now_s) if arguments.since else until_s - DEFAULT_SINCE_S
     buckets = stretch(since_s, until_s, arguments.step)
     gather = Gather(arguments.target_ofu, buckets.step_s)
-    with closing(Server(_settings(arguments))) as server:
+    with closing(QueryClient(_settings(arguments))) as server:
         notes = read_prometheus(gather, server, buckets, progress.at)
     return report_of(gather, [arguments.url], notes)
 

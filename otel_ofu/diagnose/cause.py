@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Literal
 
 from otel_ofu.rules.files.rule import Place
-from otel_ofu.rules.language.syntax import Expression, Flag, walk
+from otel_ofu.rules.language.syntax import Expression, FlagCondition, walk
 
 NOWHERE = Place()
 FLAGS = "{flags}"
@@ -76,7 +76,7 @@ class CauseBook:
     def flags(self) -> frozenset[str]:
         """The flags that some cause asks for."""
         nodes = (node for expression in self.expressions() for node in walk(expression.root))
-        return frozenset(node.name for node in nodes if isinstance(node, Flag))
+        return frozenset(node.name for node in nodes if isinstance(node, FlagCondition))
 
     def expand(self, names: Iterable[str]) -> frozenset[str]:
         """Ids for names, with groups replaced by their causes."""
@@ -92,6 +92,6 @@ class CauseBook:
 
 def _only_flags(condition: Expression) -> bool:
     nodes = tuple(walk(condition.root))
-    return any(isinstance(node, Flag) for node in nodes) and not any(
-        hasattr(node, "metric") for node in nodes if not isinstance(node, Flag)
+    return any(isinstance(node, FlagCondition) for node in nodes) and not any(
+        hasattr(node, "metric") for node in nodes if not isinstance(node, FlagCondition)
     )

@@ -19,7 +19,7 @@ from otel_ofu.diagnose.ranking import LIKELY, Ranker, Whose
 from otel_ofu.diagnose.scoring import Judges, Scorer, Scores
 from otel_ofu.diagnose.wording import Wording
 from otel_ofu.model import Diagnosis, EntityKind, RankedCause
-from otel_ofu.rules.language.syntax import Expression, Flag, walk
+from otel_ofu.rules.language.syntax import Expression, FlagCondition, walk
 from otel_ofu.rules.lifecycle.change import Change
 from otel_ofu.store import Store
 
@@ -201,4 +201,4 @@ def _mild(told: Diagnosis) -> Diagnosis:
 def _names(cause: Cause) -> list[str]:
     conditions = (clue.condition for clue in cause.clues if clue.condition is not None)
     nodes = (node for condition in conditions for node in walk(condition.root))
-    return [node.name for node in nodes if isinstance(node, Flag)]
+    return [node.name for node in nodes if isinstance(node, FlagCondition)]

@@ -18,7 +18,7 @@ from otel_ofu.rules.language.syntax import (
     Boolean,
     Comparator,
     Compare,
-    Flag,
+    FlagCondition,
     Node,
     Not,
     Or,
@@ -47,7 +47,7 @@ def membership(judgement: Judgement) -> Shares:
 
 def _share(node: Boolean, leaves: Iterator[Evidence], *, negated: bool = False) -> Shares:
     match node:
-        case Compare() | Flag():
+        case Compare() | FlagCondition():
             return _of_leaf(next(leaves), negated=negated)
         case Not():
             return _share(node.operand, leaves, negated=not negated)

@@ -16,7 +16,7 @@ from otel_ofu.rules.language.printing import to_text
 from otel_ofu.rules.language.syntax import (
     Arithmetic,
     Compare,
-    Flag,
+    FlagCondition,
     Latest,
     Node,
     Number,
@@ -92,7 +92,7 @@ class Wording:
     def compared(self, seen: Observed) -> str:
         """`metric = value (< threshold)`."""
         node = seen.node
-        if isinstance(node, Flag):
+        if isinstance(node, FlagCondition):
             return f"{node.name}{_IS_SET}" if seen.verdict == HOLDS else f"{node.name} is not set"
         show = self._shower(node)
         plain = isinstance(node.right, Number)
@@ -141,7 +141,7 @@ def _unchecked(clue: Row, row: int) -> Iterator[str]:
                 yield to_text(seen.node)
 
 
-def _listed(nodes: Sequence[Compare | Flag]) -> str:
-    names = [node.name for node in nodes if isinstance(node, Flag)]
+def _listed(nodes: Sequence[Compare | FlagCondition]) -> str:
+    names = [node.name for node in nodes if isinstance(node, FlagCondition)]
     more = len(names) - MAX_FLAGS_NAMED
     return ", ".join(names[:MAX_FLAGS_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from otel_ofu.rules.language.syntax import Expression, Flag, Latest, Over, owner, placed
+from otel_ofu.rules.language.syntax import Expression, FlagCondition, Latest, Over, owner, placed
 from otel_ofu.rules.numpy.samples import FINE_REACH_S, fresh_s, reach_s
 from otel_ofu.store import Retention
 from otel_ofu.store.retention import Key
@@ -33,5 +33,5 @@ def _reaches(expressions: Iterable[Expression]) -> Iterator[tuple[Key, float]]:
                 yield (owner(kind, node.scope), node.metric), reach_s(node)
             elif isinstance(node, Latest):
                 yield (owner(kind, node.scope), node.metric), 0.0
-            elif isinstance(node, Flag):
+            elif isinstance(node, FlagCondition):
                 yield ("gpu", node.metric), 0.0

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from otel_ofu.model import Entity, EntityKind
-from otel_ofu.rules.language.syntax import Compare, Expression, Flag
+from otel_ofu.rules.language.syntax import Compare, Expression, FlagCondition
 
 HOLDS = 1
 CLEAR = 0
@@ -47,7 +47,7 @@ class Observed:
     samples in one of its windows, or of GPUs in one of its groups.
     """
 
-    node: Compare | Flag
+    node: Compare | FlagCondition
     verdict: int
     value: float
     threshold: float
@@ -63,7 +63,7 @@ class Evidence:
     groups the share of GPUs that have a value.
     """
 
-    node: Compare | Flag
+    node: Compare | FlagCondition
     verdicts: Verdicts
     values: Values
     thresholds: Values

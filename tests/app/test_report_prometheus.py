@@ -9,7 +9,7 @@ import pytest
 from otel_ofu.app.report_prometheus import read_prometheus, stretch
 from otel_ofu.model.errors import OtelOfuError
 from otel_ofu.report import Gather, MfuReport, report_of
-from otel_ofu.rules.promql.answer import Sample
+from otel_ofu.rules.promql.server import Sample
 
 START_S = 1_764_028_800.0
 GATEWAY = 'host_name=""'

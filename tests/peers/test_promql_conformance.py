@@ -24,17 +24,24 @@ from otel_ofu.model.clock import VirtualClock
 from otel_ofu.rules.files import RuleSet, load_rules
 from otel_ofu.rules.language.language import parse_condition
 from otel_ofu.rules.language.printing import to_text
-from otel_ofu.rules.language.syntax import Boolean, Expression, Flag, Latest, Number, Over, walk
+from otel_ofu.rules.language.syntax import (
+    Boolean,
+    Expression,
+    FlagCondition,
+    Latest,
+    Number,
+    Over,
+    walk,
+)
 from otel_ofu.rules.lifecycle.silence import StoreEars
 from otel_ofu.rules.numpy.engine import NumpyEngine
+from otel_ofu.rules.promql.compiler import alert_query, verdict_query
 from otel_ofu.rules.promql.engine import PromqlEngine
-from otel_ofu.rules.promql.identity import entity_of, key_of
 from otel_ofu.rules.promql.last_seen import PromqlEars
-from otel_ofu.rules.promql.queries import alert_query, verdict_query
 from otel_ofu.rules.promql.ruler import TARGETS, export_rules
 from otel_ofu.rules.promql.samples import NotInPromql
-from otel_ofu.rules.promql.server import QueryError, Server
-from otel_ofu.rules.promql.settings import Settings
+from otel_ofu.rules.promql.server import QueryClient, QueryError
+from otel_ofu.rules.promql.settings import CompilerSettings, entity_of, key_of
 from otel_ofu.rules.settings import ServerSettings
 from otel_ofu.rules.verdicts import CLEAR, HOLDS, UNKNOWN, Observed, Question, Round
 from otel_ofu.store import Store
@@ -98,7 +105,7 @@ class Both:
 
     fleet: Fleet
     store: Store
-    server: Server
+    server: QueryClient
 
     def compare(self, question: Question, at_s: float) -> Mapping[str, int]:
         """The verdicts of the embedded engine, after all others gave the same."""
@@ -118,7 +125,7 @@ class Both:
     def _queries(self, question: Question, at_s: float) -> Mapping[str, Mapping[str, int]]:
         """The verdicts of what is sent to others; for old servers at every other instant."""
         closed = bool(int(at_s / STEP_S) % 2)
-        limits = Settings(STEP_S, question.min_coverage, question.min_peers, closed)
+        limits = CompilerSettings(STEP_S, question.min_coverage, question.min_peers, closed)
         expression, registry = question.expression, self.fleet.registry
         asked = self._ask(verdict_query(expression, registry, limits), expression.each, at_s)
         firing = self._ask(alert_query(expression, registry, limits), expression.each, at_s)
@@ -196,14 +203,14 @@ def both(rules: RuleSet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[B
         node.metric
         for expression in rules.expressions()
         for node in walk(expression.root)
-        if isinstance(node, Latest | Over | Flag) and node.metric not in ("mfu", "load")
+        if isinstance(node, Latest | Over | FlagCondition) and node.metric not in ("mfu", "load")
     }
     folder = tmp_path_factory.mktemp("conformance")
     fleet = small_fleet(sorted(used))
     fleet.write_openmetrics(folder / "samples.txt")
     peer = Prometheus(folder / "prometheus")
     peer.load_openmetrics(folder / "samples.txt")
-    with peer, closing(Server(ServerSettings(url=peer.url))) as server:
+    with peer, closing(QueryClient(ServerSettings(url=peer.url))) as server:
         yield Both(fleet, fleet.store(), server)
 
 

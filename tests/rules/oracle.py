@@ -15,13 +15,13 @@ from typing import assert_never
 
 from otel_ofu.model import EntityKind
 from otel_ofu.rules.language.syntax import (
+    Aggregate,
     And,
     Arithmetic,
     Boolean,
     Comparator,
     Compare,
-    Flag,
-    Group,
+    FlagCondition,
     Latest,
     Negative,
     Not,
@@ -90,7 +90,7 @@ class Oracle:
         match node:
             case Compare():
                 return self._compare(kind, name, node)
-            case Flag():
+            case FlagCondition():
                 value = self._latest(name, node.metric)
                 return None if value is None else value.value != 0
             case Not():
@@ -119,7 +119,7 @@ class Oracle:
                 return self._latest(name, node.metric)
             case Over():
                 return self._over(name, node)
-            case Group():
+            case Aggregate():
                 return self._group(kind, name, node)
             case _:
                 return self._arithmetic(kind, name, node)
@@ -159,7 +159,7 @@ class Oracle:
         pairs = itertools.pairwise(samples)
         return [(b, v if v < u else v - u) for (a, u), (b, v) in pairs if b - a <= COUNTER_GAP]
 
-    def _group(self, kind: EntityKind, name: str, node: Group) -> About | None:
+    def _group(self, kind: EntityKind, name: str, node: Aggregate) -> About | None:
         values = []
         for other in self._members(kind, name, node.relation):
             if isinstance(node.operand, Boolean):
@@ -243,7 +243,7 @@ def _quantile(q: float, values: Sequence[float]) -> float:
     return ordered[low] + (ordered[high] - ordered[low]) * (rank - low)
 
 
-def _grouped(node: Group, members: Sequence[About]) -> About:
+def _grouped(node: Aggregate, members: Sequence[About]) -> About:
     values = [m.value for m in members]
     error = max(m.error for m in members)
     largest = max(abs(v) for v in values) * 1e-5

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from otel_ofu.model import EntityKind
 from otel_ofu.rules.functions import GROUP_FUNCTIONS, SCALAR_FUNCTIONS, WINDOW_FUNCTIONS
 from otel_ofu.rules.language.syntax import (
+    Aggregate,
     And,
     Arithmetic,
     Boolean,
     Comparator,
     Compare,
-    Flag,
-    Group,
+    FlagCondition,
     Latest,
     Negative,
     Not,
@@ -70,7 +70,7 @@ class Builder:
 
     def comparison(self, each: EntityKind, *, grouped: bool = True) -> Boolean:
         if each == "gpu" and self.random.random() < 0.1:
-            return Flag(FLAG)
+            return FlagCondition(FLAG)
         leaf = self.leaf(each, grouped=grouped)
         right = self.random.choice((leaf, self.bare))
         comparator = self.random.choice(tuple(Comparator))
@@ -106,11 +106,11 @@ class Builder:
     def group(self, own: Leaf) -> Numeric:
         function = self.random.choice(_GROUPS)
         q = self.share() if GROUP_FUNCTIONS[function].share else None
-        return Group(self.relation, function, self.value(own, 1), q)
+        return Aggregate(self.relation, function, self.value(own, 1), q)
 
     def group_count(self) -> Numeric:
         operand = self.comparison("gpu", grouped=False)
-        return Group(self.relation, "count", operand)
+        return Aggregate(self.relation, "count", operand)
 
     def ratio(self) -> Numeric:
         match self.random.randrange(4):

@@ -1,4 +1,4 @@
-"""References and function calls: names, arguments, windows, and whose metric it is."""
+"""References and function calls: names, arguments, windows, and the owner of the metric."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from otel_ofu.rules.functions import (
     ScalarFunction,
     WindowFunction,
 )
-from otel_ofu.rules.language.names import NameMistake, Reference, nearest, resolve
+from otel_ofu.rules.language.names import MetricReference, NameMistake, nearest, resolve
 from otel_ofu.rules.language.operations import number
 from otel_ofu.rules.language.parsing import ParseTree, shown
 from otel_ofu.rules.language.syntax import (
+    Aggregate,
     Boolean,
-    Flag,
-    Group,
+    FlagCondition,
     Latest,
     Over,
     Relation,
@@ -33,8 +33,8 @@ from otel_ofu.rules.language.syntax import (
 )
 from otel_ofu.rules.language.typed import (
     Check,
-    Refusal,
     Typed,
+    TypeMistake,
     duration_s,
     quantile_share,
     span_of,
@@ -65,7 +65,7 @@ def call(tree: ParseTree, each: EntityKind, registry: Registry, check: Check) ->
     if name == FLAG:
         return _flag(tree, each)
     if dot and head not in {"job", "node"}:
-        raise Refusal(
+        raise TypeMistake(
             name, f"unknown {shown(head)!r} before the dot: peers, gpus, job or node can stand"
         )
     return _over(tree, _window_function(name, function if dot else head), each, registry)
@@ -76,7 +76,7 @@ def _scalar(
 ) -> Typed | None:
     parts = subtrees(tree)
     if len(parts) != 1:
-        raise Refusal(tree, f"{function.name} takes one value: {function.usage}")
+        raise TypeMistake(tree, f"{function.name} takes one value: {function.usage}")
     typed = check(parts[0], each)
     if typed is None:
         return None
@@ -88,16 +88,16 @@ def _flag(tree: ParseTree, each: EntityKind) -> Typed:
     parts = subtrees(tree)
     name = _reference_name(parts[0]) if len(parts) == 1 else None
     if name is None or not _FLAG_NAME.fullmatch(name):
-        raise Refusal(tree, "flag takes one name: flag(TORCH_DISTRIBUTED_DEBUG)")
+        raise TypeMistake(tree, "flag takes one name: flag(TORCH_DISTRIBUTED_DEBUG)")
     if each != "gpu":
-        raise Refusal(tree, f"flags belong to GPUs: write gpus.count(flag({name})) > 0")
-    return Typed(Flag(str(name), span_of(tree)), RATIO)
+        raise TypeMistake(tree, f"flags belong to GPUs: write gpus.count(flag({name})) > 0")
+    return Typed(FlagCondition(str(name), span_of(tree)), RATIO)
 
 
 def _over(tree: ParseTree, function: WindowFunction, each: EntityKind, registry: Registry) -> Typed:
     parts = subtrees(tree)
     if len(parts) != (3 if function.share else 2):
-        raise Refusal(tree, f"{function.name} needs a metric and a window: {function.usage}")
+        raise TypeMistake(tree, f"{function.name} needs a metric and a window: {function.usage}")
     q = quantile_share(parts[0]) if function.share else None
     window_s, offset_s = _window(parts[-1])
     metric = _windowed(token(tree), parts[-2], each, registry)
@@ -110,14 +110,16 @@ def _window_function(name: Token, word: str) -> WindowFunction:
     if word not in WINDOW_FUNCTIONS:
         known = [*WINDOW_FUNCTIONS, *SCALAR_FUNCTIONS, FLAG]
         hint = nearest(word, known) or f"; there are {', '.join(known)}"
-        raise Refusal(name, f"unknown function {shown(word)}{hint}")
+        raise TypeMistake(name, f"unknown function {shown(word)}{hint}")
     return WINDOW_FUNCTIONS[word]
 
 
-def _windowed(name: Token, part: ParseTree, each: EntityKind, registry: Registry) -> Reference:
+def _windowed(
+    name: Token, part: ParseTree, each: EntityKind, registry: Registry
+) -> MetricReference:
     metric_name = _reference_name(part)
     if metric_name is None:
-        raise Refusal(part, "a window is over one metric, not over an expression")
+        raise TypeMistake(part, "a window is over one metric, not over an expression")
     scope = Scope(name.partition(".")[0]) if "." in name else Scope.OWN
     if scope is Scope.OWN:
         return _resolve(metric_name, each, registry)
@@ -125,12 +127,12 @@ def _windowed(name: Token, part: ParseTree, each: EntityKind, registry: Registry
 
 
 def _resolve(
-    place: Token, each: EntityKind, registry: Registry, name: str | None = None
-) -> Reference:
+    at: Token, each: EntityKind, registry: Registry, name: str | None = None
+) -> MetricReference:
     try:
-        return resolve(str(place) if name is None else name, each, registry)
+        return resolve(str(at) if name is None else name, each, registry)
     except NameMistake as mistake:
-        raise Refusal(place, str(mistake)) from mistake
+        raise TypeMistake(at, str(mistake)) from mistake
 
 
 def _reference_name(part: ParseTree) -> Token | None:
@@ -140,25 +142,25 @@ def _reference_name(part: ParseTree) -> Token | None:
 def _window(part: ParseTree) -> tuple[float, float]:
     """The window and the offset in seconds, of an argument `10m` or `10m offset 1h`."""
     if part.data not in {"duration", "shifted"}:
-        raise Refusal(part, "expected a duration such as 10m")
+        raise TypeMistake(part, "expected a duration such as 10m")
     lengths: Sequence[float] = [duration_s(t) for t in part.children if isinstance(t, Token)]
     window_s, offset_s = lengths[0], lengths[1] if len(lengths) > 1 else 0.0
     if window_s <= 0:
-        raise Refusal(part, "a window of no length: expected a duration such as 10m")
+        raise TypeMistake(part, "a window of no length: expected a duration such as 10m")
     if window_s + offset_s > MAX_WINDOW_S:
         days = MAX_WINDOW_S // 86_400
-        raise Refusal(part, f"looks back more than {days} days, the most allowed")
+        raise TypeMistake(part, f"looks back more than {days} days, the most allowed")
     return window_s, offset_s
 
 
-def _check_kind(part: ParseTree, function: WindowFunction, metric: Reference) -> None:
+def _check_kind(part: ParseTree, function: WindowFunction, metric: MetricReference) -> None:
     if function.metrics == "any" or metric.counter == (function.metrics == "counter"):
         return
     name = function.name
     if metric.counter:
         message = f"{metric.key} only ever grows: use {_of_counters()}, not {name}"
-        raise Refusal(part, message)
-    raise Refusal(part, f"{metric.key} is no counter: use avg, min or max, not {name}")
+        raise TypeMistake(part, message)
+    raise TypeMistake(part, f"{metric.key} is no counter: use avg, min or max, not {name}")
 
 
 def _of_counters() -> str:
@@ -170,15 +172,15 @@ def _group(tree: ParseTree, each: EntityKind, check: Check) -> Typed | None:
     relation, function = _group_head(tree, each)
     parts = subtrees(tree)
     if len(parts) != (2 if function.share else 1):
-        raise Refusal(tree, f"write {function.usage(relation.value)}")
+        raise TypeMistake(tree, f"write {function.usage(relation.value)}")
     q = quantile_share(parts[0]) if function.share else None
     operand = check(parts[-1], "gpu")
     if operand is None:
         return None
     if isinstance(operand.node, Boolean) and not function.of_condition:
         message = f"{function.name} needs a number; only {_of_conditions()} takes a condition"
-        raise Refusal(parts[-1], message)
-    node = Group(relation, function.name, operand.node, q, span_of(tree))
+        raise TypeMistake(parts[-1], message)
+    node = Aggregate(relation, function.name, operand.node, q, span_of(tree))
     return Typed(node, result_unit(function.unit, operand.unit))
 
 
@@ -191,14 +193,14 @@ def _group_head(tree: ParseTree, each: EntityKind) -> tuple[Relation, GroupFunct
     head, _, word = name.partition(".")
     relation = Relation(head)
     if relation is Relation.PEERS and each != "gpu":
-        raise Refusal(
+        raise TypeMistake(
             name, f"`peers.` stands in gpu rules only; in a {each} rule write gpus.{word}"
         )
     if relation is Relation.GPUS and each == "gpu":
-        raise Refusal(
+        raise TypeMistake(
             name, f"`gpus.` stands in job and node rules; in a gpu rule write peers.{word}"
         )
     if word not in GROUP_FUNCTIONS:
         hint = nearest(word, GROUP_FUNCTIONS) or f"; there are {', '.join(GROUP_FUNCTIONS)}"
-        raise Refusal(name, f"unknown function {shown(word)} of a group{hint}")
+        raise TypeMistake(name, f"unknown function {shown(word)} of a group{hint}")
     return relation, GROUP_FUNCTIONS[word]

@@ -17,11 +17,11 @@ from otel_ofu.rules.language.units import Unit, parse_unit
 
 
 class NameMistake(Exception):  # noqa: N818 - a mistake of the rule's author
-    """Why a name cannot stand where it does, in plain words."""
+    """Why a name is invalid where it stands."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class MetricReference:
     """A metric as a condition names it."""
 
     key: str
@@ -30,13 +30,13 @@ class Reference:
     counter: bool
 
 
-def resolve(name: str, each: EntityKind, registry: Registry) -> Reference:
+def resolve(name: str, each: EntityKind, registry: Registry) -> MetricReference:
     """The metric behind `ofu`, `xid:79` or `job.mfu` in a condition on `each`."""
     scope, key = _split(name, each)
     metric = _metric(key, registry)
     _check_labels(key, metric)
     _check_entity(key, metric, scope, each)
-    return Reference(key, scope, parse_unit(metric.unit), metric.kind == "counter")
+    return MetricReference(key, scope, parse_unit(metric.unit), metric.kind == "counter")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -20,7 +20,7 @@ from otel_ofu.rules.language.syntax import (
     Or,
     Sign,
 )
-from otel_ofu.rules.language.typed import Refusal, Typed, duration_s, span_of, subtrees, token
+from otel_ofu.rules.language.typed import Typed, TypeMistake, duration_s, span_of, subtrees, token
 from otel_ofu.rules.language.units import BARE, RATIO, SECOND, Unit, agree, describe, times
 
 
@@ -36,7 +36,7 @@ def literal(tree: ParseTree) -> Typed:
     except DecimalException:
         value = math.inf
     if not math.isfinite(value):
-        raise Refusal(tree, f"{shown(text)} is too large a number")
+        raise TypeMistake(tree, f"{shown(text)} is too large a number")
     return Typed(Number(value, "1" if percent else "", span), RATIO if percent else BARE)
 
 
@@ -54,10 +54,10 @@ def operation(tree: ParseTree, operands: Sequence[Typed]) -> Typed:
 
 
 def number(tree: ParseTree, index: int, typed: Typed) -> Numeric:
-    """The operand at `index` as a number. Raises Refusal for a condition."""
+    """The operand at `index` as a number. Raises TypeMistake for a condition."""
     if isinstance(typed.node, Boolean):
         part = subtrees(tree)[index]
-        raise Refusal(part, "a condition stands where a number is needed")
+        raise TypeMistake(part, "a condition stands where a number is needed")
     return typed.node
 
 
@@ -73,7 +73,9 @@ def _logic(tree: ParseTree, operands: Sequence[Typed]) -> Typed:
 def _condition(part: ParseTree, typed: Typed, word: str) -> Boolean:
     if isinstance(typed.node, Boolean):
         return typed.node
-    raise Refusal(part, f"`{word}` joins conditions: compare this with something, as in x < 15%")
+    raise TypeMistake(
+        part, f"`{word}` joins conditions: compare this with something, as in x < 15%"
+    )
 
 
 def _compare(tree: ParseTree, operands: Sequence[Typed]) -> Typed:
@@ -101,4 +103,4 @@ def _unit(sign: Sign, operands: Sequence[Typed]) -> Unit:
 def _same_unit(tree: ParseTree, operands: Sequence[Typed], verb: str) -> None:
     left, right = (typed.unit for typed in operands)
     if not agree(left, right):
-        raise Refusal(tree, f"cannot {verb} {describe(left)} and {describe(right)}")
+        raise TypeMistake(tree, f"cannot {verb} {describe(left)} and {describe(right)}")

@@ -1,4 +1,4 @@
-"""Text of a condition -> an untyped parse tree, or a `LanguageError` in plain words.
+"""Text of a condition -> an untyped parse tree, or a `LanguageError`.
 
 The parser itself never recurses; text, brackets and tree are bounded before anything else walks
 the tree.
@@ -34,7 +34,7 @@ _WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Mistake:
+class ExpressionMistake:
     """One mistake in the text of a condition: characters from 0, and what is wrong."""
 
     offset: int
@@ -45,7 +45,7 @@ class Mistake:
 class LanguageError(OtelOfuError):
     """All the mistakes of one condition, in the order of the text."""
 
-    def __init__(self, mistakes: Sequence[Mistake]) -> None:
+    def __init__(self, mistakes: Sequence[ExpressionMistake]) -> None:
         self.mistakes = tuple(sorted(mistakes, key=lambda m: m.offset))
         super().__init__("; ".join(f"at {m.offset + 1}: {m.message}" for m in self.mistakes))
 
@@ -54,7 +54,7 @@ def parse_tree(text: str) -> ParseTree:
     """The parse tree of a condition, at most MAX_DEPTH deep. Raises LanguageError."""
     if len(text) > MAX_CHARACTERS:
         message = f"{len(text):,} characters long; at most {MAX_CHARACTERS:,} are allowed"
-        raise LanguageError([Mistake(0, 0, message)])
+        raise LanguageError([ExpressionMistake(0, 0, message)])
     _check_brackets(text)
     try:
         tree = _parser().parse(text)
@@ -80,7 +80,9 @@ def _parser() -> Lark:
 
 
 def _too_deep(offset: int) -> LanguageError:
-    return LanguageError([Mistake(offset, 1, f"nested deeper than {MAX_DEPTH}, the most allowed")])
+    return LanguageError(
+        [ExpressionMistake(offset, 1, f"nested deeper than {MAX_DEPTH}, the most allowed")]
+    )
 
 
 def _check_brackets(text: str) -> None:
@@ -108,14 +110,14 @@ def shown(text: str) -> str:
     return str(text) if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"
 
 
-def _strange_character(text: str, offset: int) -> Mistake:
+def _strange_character(text: str, offset: int) -> ExpressionMistake:
     character = text[offset]
     if character.isascii() and (character.isdigit() or character == "."):
         word = _word(text, offset)
         message = f"{shown(word)!r} is neither a number nor a duration such as 30s, 5m or 2h"
-        return Mistake(offset, len(word), message)
+        return ExpressionMistake(offset, len(word), message)
     hint = f": {_WORDS[character]}" if character in _WORDS else ""
-    return Mistake(offset, 1, f"unexpected {character!r}{hint}")
+    return ExpressionMistake(offset, 1, f"unexpected {character!r}{hint}")
 
 
 def _word(text: str, offset: int) -> str:
@@ -125,12 +127,14 @@ def _word(text: str, offset: int) -> str:
     return text[offset : end or offset + 1]
 
 
-def _strange_token(text: str, error: UnexpectedToken) -> Mistake:
+def _strange_token(text: str, error: UnexpectedToken) -> ExpressionMistake:
     token: Token = error.token
     accepted = error.accepts or set()
     expected = _expected(token, accepted)
     if token.type == "$END":
-        return Mistake(len(text.rstrip()), 0, f"the expression ends too early: expected {expected}")
+        return ExpressionMistake(
+            len(text.rstrip()), 0, f"the expression ends too early: expected {expected}"
+        )
     found = f"unexpected {shown(token)!r}"
     if token.type == "COMPARATOR" and "AND" in accepted:
         return _at(token, "comparisons do not chain: write a < b and b < c")
@@ -139,8 +143,8 @@ def _strange_token(text: str, error: UnexpectedToken) -> Mistake:
     return _at(token, f"{found}: expected {expected}")
 
 
-def _at(token: Token, message: str) -> Mistake:
-    return Mistake(token.start_pos or 0, len(token), message)
+def _at(token: Token, message: str) -> ExpressionMistake:
+    return ExpressionMistake(token.start_pos or 0, len(token), message)
 
 
 def _expected(token: Token, accepted: set[str]) -> str:

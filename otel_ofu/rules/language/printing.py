@@ -7,11 +7,11 @@ from decimal import Decimal
 from typing import assert_never
 
 from otel_ofu.rules.language.syntax import (
+    Aggregate,
     And,
     Arithmetic,
     Compare,
-    Flag,
-    Group,
+    FlagCondition,
     Latest,
     Negative,
     Node,
@@ -40,17 +40,17 @@ _ATOM = 7
 def to_text(node: Node) -> str:
     """The text of a tree; parsing it gives an equal tree."""
     match node:
-        case Number() | Latest() | Over() | Flag():
+        case Number() | Latest() | Over() | FlagCondition():
             return _leaf(node)
         case Scalar():
             return f"{node.function}({to_text(node.operand)})"
-        case Group():
+        case Aggregate():
             return _group(node)
         case _:
             return _operators(node)
 
 
-def _leaf(node: Number | Latest | Over | Flag) -> str:
+def _leaf(node: Number | Latest | Over | FlagCondition) -> str:
     match node:
         case Number():
             return _number(node)
@@ -58,7 +58,7 @@ def _leaf(node: Number | Latest | Over | Flag) -> str:
             return _scoped(node.scope, node.metric)
         case Over():
             return _scoped(node.scope, _over(node))
-        case Flag():
+        case FlagCondition():
             return f"flag({node.name})"
         case _:
             assert_never(node)
@@ -115,7 +115,7 @@ def _over(node: Over) -> str:
     return f"{node.function}({share}{node.metric}, {duration_text(node.window_s)}{shift})"
 
 
-def _group(node: Group) -> str:
+def _group(node: Aggregate) -> str:
     share = f"{_plain(node.q)}, " if node.q is not None else ""
     return f"{node.relation.value}.{node.function}({share}{to_text(node.operand)})"
 

@@ -14,7 +14,7 @@ from otel_ofu.model import EntityKind
 
 
 class Scope(StrEnum):
-    """Whose metric: of the entity under judgement, or of the job or node that the GPU is in."""
+    """The owner of a metric: the entity under judgement, or the job or node that the GPU is in."""
 
     OWN = ""
     JOB = "job"
@@ -91,7 +91,7 @@ class Over:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class Aggregate:
     """`peers.median(avg(sm_clock, 5m))`, `gpus.count(ofu < 5%)`: a function over a group's GPUs.
 
     `operand` is judged for each GPU; it is `Boolean` where the function takes conditions. `q` as in
@@ -143,7 +143,7 @@ class Compare:
 
 
 @dataclass(frozen=True, slots=True)
-class Flag:
+class FlagCondition:
     """`flag(TORCH_DISTRIBUTED_DEBUG)`: the GPU metric `flag:NAME` is fresh and not zero."""
 
     name: str
@@ -176,8 +176,8 @@ class Or:
     span: Span = field(default=Span(), compare=False)
 
 
-Numeric = Number | Latest | Over | Group | Scalar | Negative | Arithmetic
-Boolean = Compare | Flag | Not | And | Or
+Numeric = Number | Latest | Over | Aggregate | Scalar | Negative | Arithmetic
+Boolean = Compare | FlagCondition | Not | And | Or
 Node = Numeric | Boolean
 
 
@@ -197,9 +197,9 @@ def children(node: Node) -> tuple[Node, ...]:
             return node.operands
         case Compare() | Arithmetic():
             return (node.left, node.right)
-        case Group() | Scalar() | Negative() | Not():
+        case Aggregate() | Scalar() | Negative() | Not():
             return (node.operand,)
-        case Number() | Latest() | Over() | Flag():
+        case Number() | Latest() | Over() | FlagCondition():
             return ()
 
 
@@ -212,7 +212,7 @@ def placed(node: Node, each: EntityKind) -> Iterator[tuple[Node, EntityKind]]:
     while stack:
         current, kind = stack.pop()
         yield current, kind
-        inside: EntityKind = "gpu" if isinstance(current, Group) else kind
+        inside: EntityKind = "gpu" if isinstance(current, Aggregate) else kind
         stack.extend((child, inside) for child in reversed(children(current)))
 
 
@@ -222,7 +222,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def owner(kind: EntityKind, scope: Scope) -> EntityKind:
-    """Whose metric a scope means, in a condition that is judged for `kind`."""
+    """The kind of entity whose metric a scope means, in a condition that is judged for `kind`."""
     match scope:
         case Scope.OWN:
             return kind
@@ -232,9 +232,9 @@ def owner(kind: EntityKind, scope: Scope) -> EntityKind:
             return "node"
 
 
-def comparisons(node: Node) -> tuple[Compare | Flag, ...]:
+def comparisons(node: Node) -> tuple[Compare | FlagCondition, ...]:
     """The comparisons and flags that a verdict rests on: reached through and, or, not alone."""
-    if isinstance(node, Compare | Flag):
+    if isinstance(node, Compare | FlagCondition):
         return (node,)
     if isinstance(node, And | Or | Not):
         return tuple(leaf for child in children(node) for leaf in comparisons(child))

@@ -25,8 +25,8 @@ class Typed:
 Check = Callable[[ParseTree, EntityKind], Typed | None]
 
 
-class Refusal(Exception):  # noqa: N818 - a mistake of the rule's author
-    """A part of a condition that cannot stand: its place and the reason."""
+class TypeMistake(Exception):  # noqa: N818 - a mistake of the rule's author
+    """An invalid part of a condition: its position and the reason."""
 
     def __init__(self, part: ParseTree | Token, message: str) -> None:
         super().__init__(message)
@@ -58,18 +58,18 @@ _MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 6
 
 
 def duration_s(text: Token) -> float:
-    """`1h30m` in seconds. Raises Refusal."""
+    """`1h30m` in seconds. Raises TypeMistake."""
     milliseconds = sum(int(count) * _MS[unit] for count, unit in _PART.findall(text))
     if milliseconds > _MS["d"] * MAX_DAYS:
-        raise Refusal(text, f"{shown(text)} is longer than {MAX_DAYS} days, the most allowed")
+        raise TypeMistake(text, f"{shown(text)} is longer than {MAX_DAYS} days, the most allowed")
     return milliseconds / 1000
 
 
 def quantile_share(part: ParseTree) -> float:
-    """The first argument of a quantile, in [0, 1]. Raises Refusal."""
+    """The first argument of a quantile, in [0, 1]. Raises TypeMistake."""
     if part.data in {"number", "percent"}:
         text = token(part)
         value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
         if 0 <= value <= 1:
             return value
-    raise Refusal(part, "a quantile is a number from 0 to 1, such as 0.95")
+    raise TypeMistake(part, "a quantile is a number from 0 to 1, such as 0.95")

@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 from otel_ofu.model import Attribute, Entity
 from otel_ofu.rules.files.rule import Severity
 from otel_ofu.rules.language.printing import to_text
-from otel_ofu.rules.language.syntax import Flag, Latest, Over, walk
+from otel_ofu.rules.language.syntax import FlagCondition, Latest, Over, walk
 from otel_ofu.rules.lifecycle.change import Change
 from otel_ofu.rules.verdicts import Observed
 
@@ -101,7 +101,7 @@ def _evidence(change: Change) -> Iterator[tuple[str, Attribute]]:
 
 def _metric(observed: Observed) -> str:
     """The metric that a comparison is about: the first in it."""
-    parts = (p for p in walk(observed.node) if isinstance(p, Latest | Over | Flag))
+    parts = (p for p in walk(observed.node) if isinstance(p, Latest | Over | FlagCondition))
     return next((part.metric.replace(":", ".") for part in parts), "constant")
 
 

@@ -13,10 +13,10 @@ from otel_ofu.model import EntityKind
 from otel_ofu.rules.algebra import MAYBE, Truths, Values, spread
 from otel_ofu.rules.language.printing import to_text
 from otel_ofu.rules.language.syntax import (
+    Aggregate,
     Boolean,
     Compare,
-    Flag,
-    Group,
+    FlagCondition,
     Node,
     Over,
     children,
@@ -26,7 +26,7 @@ from otel_ofu.rules.language.syntax import (
     walk,
 )
 from otel_ofu.rules.numpy.evaluation import Demand, Evaluator
-from otel_ofu.rules.numpy.samples import Samples
+from otel_ofu.rules.numpy.samples import RoundSamples
 from otel_ofu.rules.verdicts import (
     UNKNOWN,
     Evidence,
@@ -43,7 +43,7 @@ KINDS: tuple[EntityKind, ...] = ("gpu", "job", "node")
 
 
 class NumpyEngine:
-    """Judges conditions over a store. Nobody writes to the store during a round."""
+    """Judges conditions over a store. The store is not written during a round."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -70,7 +70,7 @@ class _Judge:
 
     def __init__(self, store: Store, questions: Sequence[Question], at_s: float) -> None:
         self._store = store
-        self._samples = Samples(store, at_s, _windows(questions))
+        self._samples = RoundSamples(store, at_s, _windows(questions))
         self._evaluators: dict[Demand, Evaluator] = {}
         self._nobody = {kind: ~store.slots(kind).live() for kind in KINDS}
         self.rosters = {kind: Roster(store.slots(kind).by_column()) for kind in KINDS}
@@ -123,9 +123,9 @@ def _windows(questions: Sequence[Question]) -> Iterator[tuple[EntityKind, Over]]
                 yield owner(kind, node.scope), node
 
 
-def _evidence(evaluator: Evaluator, kind: EntityKind, leaf: Compare | Flag) -> Evidence:
+def _evidence(evaluator: Evaluator, kind: EntityKind, leaf: Compare | FlagCondition) -> Evidence:
     verdicts = _verdicts(evaluator.truths(kind, leaf))
-    if isinstance(leaf, Flag):
+    if isinstance(leaf, FlagCondition):
         values = np.where(verdicts == UNKNOWN, np.nan, verdicts).astype(np.float32)
         return Evidence(leaf, verdicts, values, spread(0.0, len(verdicts)), 0.0, ())
     return Evidence(
@@ -140,13 +140,13 @@ def _evidence(evaluator: Evaluator, kind: EntityKind, leaf: Compare | Flag) -> E
 
 def _coverages(evaluator: Evaluator, kind: EntityKind, leaf: Compare) -> tuple[Values, ...]:
     """The coverage of each window and group that a comparison is about."""
-    parts = [node for node, _ in visible(leaf) if isinstance(node, Over | Group)]
+    parts = [node for node, _ in visible(leaf) if isinstance(node, Over | Aggregate)]
     return tuple(evaluator.coverage(kind, node) for node in parts)
 
 
 def visible(root: Node, depth: int = 0) -> Iterator[tuple[Node, int]]:
     """The nodes that have one value for the entity itself, and their depth: none in a group."""
     yield root, depth
-    if not isinstance(root, Group):
+    if not isinstance(root, Aggregate):
         for child in children(root):
             yield from visible(child, depth + 1)

@@ -1,6 +1,6 @@
 """One round: nodes of the syntax tree -> arrays over entities.
 
-Enters: a store that nobody writes meanwhile, an instant, and how much it takes to know. Leaves:
+Enters: a store that is not written meanwhile, an instant, and how much it takes to know. Leaves:
 numbers and truths by column. Whatever stands in several conditions is computed once.
 """
 
@@ -17,12 +17,12 @@ from otel_ofu.rules.algebra import MAYBE, NO, YES, Columns, Quantity, Truths, Va
 from otel_ofu.rules.functions import SCALAR_FUNCTIONS, WINDOW_FUNCTIONS, group_function
 from otel_ofu.rules.functions.groups import Grouped
 from otel_ofu.rules.language.syntax import (
+    Aggregate,
     And,
     Arithmetic,
     Boolean,
     Compare,
-    Flag,
-    Group,
+    FlagCondition,
     Latest,
     Negative,
     Not,
@@ -34,10 +34,10 @@ from otel_ofu.rules.language.syntax import (
     Scalar,
     owner,
 )
-from otel_ofu.rules.numpy.samples import Samples
+from otel_ofu.rules.numpy.samples import RoundSamples
 from otel_ofu.store import Store
 
-# A window of 30 samples in which 15 are there is half full, whatever the rounding says.
+# A window of 30 samples in which 15 are there is half full, whatever the rounding.
 _SLACK = 1e-6
 
 
@@ -52,13 +52,13 @@ class Demand:
 class Evaluator:
     """The values of one round under one demand; `samples` may serve several demands."""
 
-    def __init__(self, store: Store, samples: Samples, demand: Demand) -> None:
+    def __init__(self, store: Store, samples: RoundSamples, demand: Demand) -> None:
         self._store = store
         self._samples = samples
         self._demand = demand
         self._numbers: dict[tuple[EntityKind, Numeric], Quantity] = {}
         self._truths: dict[tuple[EntityKind, Boolean], Truths] = {}
-        self._shares: dict[tuple[EntityKind, Group], Values] = {}
+        self._shares: dict[tuple[EntityKind, Aggregate], Values] = {}
 
     def columns(self, kind: EntityKind) -> int:
         return len(self._store.slots(kind))
@@ -67,10 +67,10 @@ class Evaluator:
         """The values of a number for the entities of a kind."""
         if isinstance(node, Number):
             return node.value
-        place = kind, node
-        if place not in self._numbers:
-            self._numbers[place] = self._number(kind, node)
-        return self._numbers[place]
+        key = kind, node
+        if key not in self._numbers:
+            self._numbers[key] = self._number(kind, node)
+        return self._numbers[key]
 
     def values(self, kind: EntityKind, node: Numeric) -> Values:
         """The same, with one value a column."""
@@ -78,29 +78,29 @@ class Evaluator:
 
     def truths(self, kind: EntityKind, node: Boolean) -> Truths:
         """The truths of a condition for the entities of a kind."""
-        place = kind, node
-        if place not in self._truths:
-            self._truths[place] = self._truth(kind, node)
-        return self._truths[place]
+        key = kind, node
+        if key not in self._truths:
+            self._truths[key] = self._truth(kind, node)
+        return self._truths[key]
 
-    def coverage(self, kind: EntityKind, node: Over | Group) -> Values:
+    def coverage(self, kind: EntityKind, node: Over | Aggregate) -> Values:
         """How much there is of what a value rests on: samples of a window, GPUs of a group."""
-        if isinstance(node, Group):
+        if isinstance(node, Aggregate):
             self.number(kind, node)
             return self._shares[kind, node]
-        whose = owner(kind, node.scope)
-        return self._joined(kind, whose, self._samples.over(whose, node)[1])
+        metric_kind = owner(kind, node.scope)
+        return self._joined(kind, metric_kind, self._samples.over(metric_kind, node)[1])
 
     def _number(self, kind: EntityKind, node: Numeric) -> Quantity:
         match node:
             case Number():
                 return node.value
             case Latest():
-                whose = owner(kind, node.scope)
-                return self._joined(kind, whose, self._samples.latest(whose, node))
+                metric_kind = owner(kind, node.scope)
+                return self._joined(kind, metric_kind, self._samples.latest(metric_kind, node))
             case Over():
                 return self._over(kind, node)
-            case Group():
+            case Aggregate():
                 return self._group(kind, node)
             case _:
                 return self._arithmetic(kind, node)
@@ -119,22 +119,22 @@ class Evaluator:
                 assert_never(node)
 
     def _over(self, kind: EntityKind, node: Over) -> Values:
-        whose = owner(kind, node.scope)
-        values, coverage = self._samples.over(whose, node)
+        metric_kind = owner(kind, node.scope)
+        values, coverage = self._samples.over(metric_kind, node)
         if WINDOW_FUNCTIONS[node.function].needs_coverage:
             enough = coverage >= self._demand.min_coverage - _SLACK
             values = np.where(enough, values, np.float32(np.nan))
-        return self._joined(kind, whose, values)
+        return self._joined(kind, metric_kind, values)
 
-    def _joined(self, kind: EntityKind, whose: EntityKind, values: Values) -> Values:
+    def _joined(self, kind: EntityKind, metric_kind: EntityKind, values: Values) -> Values:
         """Values of jobs or nodes for their GPUs; NaN for a GPU without."""
-        if whose == kind:
+        if metric_kind == kind:
             return values
         membership, gpus = self._store.membership, self.columns("gpu")
-        at = membership.jobs(gpus) if whose == "job" else membership.nodes(gpus)
+        at = membership.jobs(gpus) if metric_kind == "job" else membership.nodes(gpus)
         return _spread(values, at)
 
-    def _group(self, kind: EntityKind, node: Group) -> Values:
+    def _group(self, kind: EntityKind, node: Aggregate) -> Values:
         groups, limit = self._groups(kind, node.relation)
         grouped = Grouped(self._operand(node), groups, limit)
         function = group_function(node.function, of_condition=isinstance(node.operand, Boolean))
@@ -154,7 +154,7 @@ class Evaluator:
         owners = members.jobs(gpus) if kind == "job" else members.nodes(gpus)
         return owners, self.columns(kind)
 
-    def _operand(self, node: Group) -> Values:
+    def _operand(self, node: Aggregate) -> Values:
         """What is grouped: numbers, or 1 and 0 for a condition that holds or not."""
         if isinstance(node.operand, Boolean):
             truths = self.truths("gpu", node.operand)
@@ -166,7 +166,7 @@ class Evaluator:
             case Compare():
                 left, right = self.number(kind, node.left), self.number(kind, node.right)
                 return algebra.compare(node.comparator, left, right, self.columns(kind))
-            case Flag():
+            case FlagCondition():
                 raised = self._samples.latest("gpu", Latest(node.metric))
                 truths = np.where(raised != 0, YES, NO).astype(np.uint8)
                 truths[np.isnan(raised)] = MAYBE

@@ -40,7 +40,7 @@ def fresh_s(step_s: float) -> float:
     return max(FRESH_STEPS * step_s, FRESH_S)
 
 
-class Samples:
+class RoundSamples:
     """`wanted` lists every window of the round, so that those over the same samples share work."""
 
     def __init__(
@@ -64,10 +64,10 @@ class Samples:
 
     def latest(self, kind: EntityKind, node: Latest) -> Values:
         """The last values that are fresh."""
-        place = kind, node.metric
-        if place not in self._latest:
-            self._latest[place] = self._newest(*place)
-        return self._latest[place]
+        key = kind, node.metric
+        if key not in self._latest:
+            self._latest[key] = self._newest(*key)
+        return self._latest[key]
 
     def _compute(self, frame: Frame) -> None:
         kind, metric, window_s, offset_s = frame

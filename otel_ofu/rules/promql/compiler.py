@@ -1,7 +1,7 @@
 """Syntax trees -> PromQL with the same verdicts.
 
 PromQL knows only samples that are there, a rule knows three answers. So a condition becomes two
-vectors: the entities for which it holds, and those for which it fails; who is in neither is
+vectors: the entities for which it holds, and those for which it fails; an entity in neither is
 unknown. `and`, `or` and `not` then are set operations, right for three values, and read as a
 person would write them.
 """
@@ -12,15 +12,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import assert_never
 
+from otel_ofu.catalog.registry import Registry
+from otel_ofu.model import EntityKind
 from otel_ofu.rules.functions import SCALAR_FUNCTIONS, group_function
 from otel_ofu.rules.language.syntax import (
+    Aggregate,
     And,
     Arithmetic,
     Boolean,
     Comparator,
     Compare,
-    Flag,
-    Group,
+    Expression,
+    FlagCondition,
     Latest,
     Negative,
     Not,
@@ -31,20 +34,23 @@ from otel_ofu.rules.language.syntax import (
     Relation,
     Scalar,
 )
-from otel_ofu.rules.promql.arithmetic import arithmetic, compares, negative, scalar
-from otel_ofu.rules.promql.samples import NotInPromql, Samples
-from otel_ofu.rules.promql.settings import ENTITY_LABELS, PEER_LABELS
+from otel_ofu.rules.promql.samples import MetricVectors, NotInPromql
+from otel_ofu.rules.promql.settings import ENTITY_LABELS, PEER_LABELS, CompilerSettings
 from otel_ofu.rules.promql.vectors import (
     Labels,
     Value,
     Vector,
     aggregate,
     any_of,
+    arithmetic,
     both,
     by,
+    compares,
     infix,
     joinable,
+    negative,
     number,
+    scalar,
 )
 
 MAX_CHARACTERS = 100_000
@@ -74,7 +80,7 @@ def checked_text(value: Value) -> str:
 class Compiler:
     """Nodes of the tree -> vectors, for the entities of one kind."""
 
-    samples: Samples
+    samples: MetricVectors
 
     @property
     def _labels(self) -> Labels:
@@ -91,7 +97,7 @@ class Compiler:
                 return self.samples.latest(node)
             case Over():
                 return self.samples.over(node)
-            case Group():
+            case Aggregate():
                 return self._group(node)
             case _:
                 return self._computed(node)
@@ -134,7 +140,7 @@ class Compiler:
         match node:
             case Compare():
                 return self._compared(node, node.comparator)
-            case Flag():
+            case FlagCondition():
                 return infix("!=", self.samples.latest(Latest(node.metric)), 0.0)
             case Not():
                 return self.fails(node.operand)
@@ -150,7 +156,7 @@ class Compiler:
         match node:
             case Compare():
                 return self._compared(node, _INVERSE[node.comparator])
-            case Flag():
+            case FlagCondition():
                 return infix("==", self.samples.latest(Latest(node.metric)), 0.0)
             case Not():
                 return self.holds(node.operand)
@@ -166,7 +172,7 @@ class Compiler:
         match node:
             case Compare():
                 return self._compared(node, node.comparator, answer=True)
-            case Flag():
+            case FlagCondition():
                 return infix("!= bool", self.samples.latest(Latest(node.metric)), 0.0)
             case Not():
                 inner = self.verdict(node.operand)
@@ -203,7 +209,7 @@ class Compiler:
 
     # ---- groups ----
 
-    def coverage(self, node: Over | Group) -> Vector:
+    def coverage(self, node: Over | Aggregate) -> Vector:
         """How much there is of what a value rests on: samples of a window, GPUs of a group."""
         if isinstance(node, Over):
             return self.samples.coverage(node)
@@ -213,25 +219,25 @@ class Compiler:
         known = [aggregate("count", labels, operand.text)] if operand else []
         return infix("/", any_of([*known, infix("*", members, 0.0)]), members)
 
-    def _group(self, node: Group) -> Value:
+    def _group(self, node: Aggregate) -> Value:
         inner, labels = self._members(node)
         operand = self._operand(node, inner)
         return operand and self._grouped(node, operand, labels)
 
-    def _members(self, node: Group) -> tuple[Compiler, Labels]:
+    def _members(self, node: Aggregate) -> tuple[Compiler, Labels]:
         """How the GPUs of a group are written, and the labels that they share."""
         labels = PEER_LABELS if node.relation is Relation.PEERS else self._labels
-        required = labels[:1]  # who is in no job has no peers
+        required = labels[:1]  # a GPU without a job has no peers
         return Compiler(replace(self.samples, each="gpu", required=required)), labels
 
-    def _operand(self, node: Group, inner: Compiler) -> Vector | None:
+    def _operand(self, node: Aggregate, inner: Compiler) -> Vector | None:
         """What is grouped: numbers, or 1 and 0 for a condition that holds or not."""
         if isinstance(node.operand, Boolean):
             return inner.verdict(node.operand)
         value = inner.value(node.operand)
         return None if value is None else inner.everywhere(value)
 
-    def _grouped(self, node: Group, operand: Vector, labels: Labels) -> Vector:
+    def _grouped(self, node: Aggregate, operand: Vector, labels: Labels) -> Vector:
         function = group_function(node.function, of_condition=isinstance(node.operand, Boolean))
         fields = {
             "x": operand.text,
@@ -257,3 +263,45 @@ def _intersection(operands: Iterable[Vector | None]) -> Vector | None:
     given = list(operands)
     there = [operand for operand in given if operand is not None]
     return both(there) if len(there) == len(given) else None
+
+
+def alert_query(expression: Expression, registry: Registry, settings: CompilerSettings) -> str:
+    """The entities for which a condition holds, with the left side of its first comparison.
+
+    Raises NotInPromql.
+    """
+    return checked_text(_compiler(expression, registry, settings).holds(_condition(expression)))
+
+
+def verdict_query(expression: Expression, registry: Registry, settings: CompilerSettings) -> str:
+    """1 for each entity for which a condition holds, 0 where it fails; no sample: unknown.
+
+    Raises NotInPromql.
+    """
+    return checked_text(_compiler(expression, registry, settings).verdict(_condition(expression)))
+
+
+def silence_query(
+    after_s: float, each: EntityKind, registry: Registry, settings: CompilerSettings
+) -> str:
+    """The entities that there are and that were not seen for `after_s`."""
+    return checked_text(MetricVectors(registry, settings, each).silent(after_s))
+
+
+def value_query(
+    expression: Expression, node: Numeric, registry: Registry, settings: CompilerSettings
+) -> str:
+    """The value of a sub-expression for each entity; no sample: no value. Raises NotInPromql."""
+    compiler = _compiler(expression, registry, settings)
+    value = compiler.value(node)
+    return checked_text(None if value is None else compiler.everywhere(value))
+
+
+def _compiler(expression: Expression, registry: Registry, settings: CompilerSettings) -> Compiler:
+    return Compiler(MetricVectors(registry, settings, expression.each))
+
+
+def _condition(expression: Expression) -> Boolean:
+    if isinstance(expression.root, Boolean):
+        return expression.root
+    raise TypeError(f"{expression.text}: a number, not a condition")

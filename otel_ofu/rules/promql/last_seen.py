@@ -10,10 +10,9 @@ from otel_ofu.catalog.registry import Registry
 from otel_ofu.model import Entity, EntityKind
 from otel_ofu.model.clock import Clock, SystemClock
 from otel_ofu.rules.lifecycle.silence import Times
-from otel_ofu.rules.promql.identity import entity_of, key_of
-from otel_ofu.rules.promql.samples import Samples
+from otel_ofu.rules.promql.samples import MetricVectors
 from otel_ofu.rules.promql.server import Queries
-from otel_ofu.rules.promql.settings import Settings
+from otel_ofu.rules.promql.settings import CompilerSettings, entity_of, key_of
 
 
 class PromqlEars:
@@ -26,7 +25,7 @@ class PromqlEars:
 
     def heard(self, kind: EntityKind) -> tuple[Sequence[Entity | None], Times]:
         """The entities, and when each was heard, in Unix seconds."""
-        text = Samples(self._registry, Settings(), kind).heard().text
+        text = MetricVectors(self._registry, CompilerSettings(), kind).seen().text
         samples = self._queries.query(text, self._clock.now_s())
         heard = {key_of(kind, labels): time_s for labels, time_s in samples}
         return [entity_of(kind, key) for key in heard], np.array(list(heard.values()), np.float64)

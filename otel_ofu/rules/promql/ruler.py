@@ -1,12 +1,12 @@
 """Rules -> rule files for the rulers of others: Prometheus, Mimir, and their operators.
 
-Enters: a `RuleSet`. Leaves: YAML that `promtool check rules` passes, and a line for everything that
+Enters: a `RuleSet`. Leaves: YAML that passes `promtool check rules`, and a line for everything that
 a ruler cannot do; the same lines stand in the file as comments.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import indent, wrap
 from typing import Any, Literal, get_args
@@ -15,15 +15,64 @@ import yaml
 
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.model.labels import label_name
+from otel_ofu.rules.annotations import UNKNOWN, Placeholder, Template
 from otel_ofu.rules.files import Group, Rule, RuleSet, Silence
 from otel_ofu.rules.language.printing import duration_text, to_text
 from otel_ofu.rules.language.syntax import And, Compare, Number
-from otel_ofu.rules.promql.compiler import NOTHING
-from otel_ofu.rules.promql.queries import alert_query, silence_query
+from otel_ofu.rules.promql.compiler import NOTHING, alert_query, silence_query
 from otel_ofu.rules.promql.samples import NotInPromql
-from otel_ofu.rules.promql.settings import ENTITY_LABELS, Settings
-from otel_ofu.rules.promql.templates import Scene
+from otel_ofu.rules.promql.settings import ENTITY_LABELS, CompilerSettings
 from otel_ofu.rules.promql.vectors import duration
+
+_FILTERS: Mapping[str, str] = {
+    "plain": '{{{{ {} | printf "%.4g" }}}}',
+    "percent": "{{{{ {} | humanizePercentage }}}}",
+    "hertz": "{{{{ {} | humanize }}}}Hz",
+    "bytes": "{{{{ {} | humanize1024 }}}}B",
+    "duration": "{{{{ {} | humanizeDuration }}}}",
+    "humanize": "{{{{ {} | humanize }}}}",
+    "watts": '{{{{ {} | printf "%.4g" }}}} W',
+    "celsius": '{{{{ {} | printf "%.3g" }}}} °C',
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateContext:
+    """What a text may speak of in a ruler.
+
+    `labels`: those that an alert has. `constants`: variables whose value is known beforehand.
+    """
+
+    labels: Collection[str]
+    constants: Mapping[str, float | str]
+    entity_label: str
+    warn: Callable[[str], None]
+
+    def translated(self, template: Template) -> str:
+        """The text for a ruler; `warn` gets what it cannot have."""
+        return "".join(
+            part if isinstance(part, str) else self._placeholder(part) for part in template.parts
+        )
+
+    def _placeholder(self, part: Placeholder) -> str:
+        if part.label:
+            return self._label(part.name)
+        if part.name in self.constants:
+            values = {part.name: self.constants[part.name]}
+            return Template("", (part,)).render(values, {})
+        if part.name == "value":
+            return _FILTERS[part.filters[0] if part.filters else "plain"].format("$value")
+        if part.name == "entity":
+            return self._label(self.entity_label)
+        self.warn(f"${part.name} has no value in a ruler; it is shown as {UNKNOWN}")
+        return UNKNOWN
+
+    def _label(self, name: str) -> str:
+        if name not in self.labels:
+            self.warn(f"$labels.{name} is not on the alert of a ruler; it is shown as {UNKNOWN}")
+            return UNKNOWN
+        return f"{{{{ $labels.{name} }}}}"
+
 
 Target = Literal["prometheus", "mimir", "prometheusrule", "vmrule"]
 TARGETS: tuple[Target, ...] = get_args(Target)
@@ -51,7 +100,7 @@ class Export:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportOptions:
-    """`step_s`, `closed_windows`: as in `Settings`; `name`: of the object, of Mimir's namespace."""
+    """`step_s`, `closed_windows`: as in `CompilerSettings`; `name`: of the object or namespace."""
 
     step_s: float = 10.0
     name: str = "otel-ofu"
@@ -61,9 +110,9 @@ class ExportOptions:
 def export_rules(
     rules: RuleSet, to: Target, registry: Registry, options: ExportOptions | None = None
 ) -> Export:
-    """The rules as a file for `to`. ValueError for a target that is none."""
+    """The rules as a file for `to`. ValueError for an unknown target."""
     if to not in TARGETS:
-        raise ValueError(f"{to!r} is no target; there are {', '.join(TARGETS)}")
+        raise ValueError(f"{to!r} is not a target; allowed: {', '.join(TARGETS)}")
     options = options or ExportOptions()
     writer = _Writer(registry, options, [])
     groups = [writer.group(group) for group in rules.groups]
@@ -98,7 +147,7 @@ class _Writer:
         return f"{head}  rules:\n" + indent("".join(rules), "  ")
 
     def rule(self, rule: Rule) -> str:
-        """One rule as an item of a list, its condition above it; nothing if it cannot be said."""
+        """One rule as an item of a list, its condition above it; nothing if PromQL has no way."""
         try:
             query = self._query(rule)
         except NotInPromql as limit:
@@ -117,7 +166,7 @@ class _Writer:
         return _comment(_source(rule)) + _yaml([filled])
 
     def _query(self, rule: Rule) -> str:
-        settings = Settings(
+        settings = CompilerSettings(
             self.options.step_s,
             rule.limits.min_coverage,
             rule.limits.min_peers,
@@ -127,21 +176,21 @@ class _Writer:
             return silence_query(rule.condition.after_s, rule.each, self.registry, settings)
         return alert_query(rule.condition, self.registry, settings)
 
-    def _scene(self, rule: Rule) -> Scene:
+    def _scene(self, rule: Rule) -> TemplateContext:
         own = ENTITY_LABELS[rule.each]
-        return Scene(
+        return TemplateContext(
             labels={*own, *rule.labels},
             constants={"rule": rule.name, "count": 1.0, **_constants(rule)},
             entity_label=own[0],
             warn=lambda text: self._warn(rule, text),
         )
 
-    def _labels(self, rule: Rule, scene: Scene) -> dict[str, str]:
+    def _labels(self, rule: Rule, scene: TemplateContext) -> dict[str, str]:
         shadow = {"shadow": "true"} if rule.shadow else {}
         labels = {name: scene.translated(text) for name, text in rule.labels.items()}
         return {"severity": rule.severity, **labels, **shadow}
 
-    def _annotations(self, rule: Rule, scene: Scene) -> dict[str, str]:
+    def _annotations(self, rule: Rule, scene: TemplateContext) -> dict[str, str]:
         texts = {label_name(n): scene.translated(text) for n, text in rule.annotations.items()}
         return {**texts, **({"runbook_url": rule.link} if rule.link else {})}
 
@@ -167,9 +216,9 @@ def _constants(rule: Rule) -> Mapping[str, float | str]:
     if isinstance(rule.condition, Silence):
         return {"value": rule.condition.after_s, "threshold": rule.condition.after_s}
     root = rule.condition.root
-    told = root.operands[0] if isinstance(root, And) else root  # whose left side is the value
-    if isinstance(told, Compare) and isinstance(told.right, Number):
-        return {"threshold": told.right.value}
+    shown = root.operands[0] if isinstance(root, And) else root  # whose left side is the value
+    if isinstance(shown, Compare) and isinstance(shown.right, Number):
+        return {"threshold": shown.right.value}
     return {}
 
 

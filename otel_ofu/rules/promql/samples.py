@@ -19,7 +19,7 @@ from otel_ofu.model.labels import label_name
 from otel_ofu.rules.functions import WINDOW_FUNCTIONS
 from otel_ofu.rules.language.syntax import Latest, Over, Scope
 from otel_ofu.rules.numpy.samples import fresh_s
-from otel_ofu.rules.promql.settings import ENTITY_LABELS, Settings
+from otel_ofu.rules.promql.settings import ENTITY_LABELS, CompilerSettings
 from otel_ofu.rules.promql.vectors import (
     Labels,
     Vector,
@@ -33,23 +33,23 @@ from otel_ofu.rules.promql.vectors import (
 from otel_ofu.store.history import COUNTER_GAP_S
 from otel_ofu.store.retention import Steps
 
-# Metrics of which every GPU has at least one, to tell which GPUs there are.
+# Metrics of which every GPU has at least one, to know which GPUs there are.
 PRESENT = ("ofu", "ofu_gap", "gpu_util", "power")
 PRESENT_S = 3_600.0
-# A window of 30 samples in which 15 are there is half full, whatever the rounding says.
+# A window of 30 samples in which 15 are there is half full, whatever the rounding.
 _SLACK = 1e-6
 
 
 class NotInPromql(OtelOfuError):  # noqa: N818 - a limit, not a fault
-    """A condition that PromQL cannot say, and why."""
+    """A condition that PromQL cannot express, and why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Samples:
+class MetricVectors:
     """Metrics of the entities of one kind; `required` are labels that must not be empty."""
 
     registry: Registry
-    settings: Settings
+    settings: CompilerSettings
     each: EntityKind
     required: Labels = ()
 
@@ -84,20 +84,20 @@ class Samples:
         return aggregate("group", ENTITY_LABELS[self.each], text)
 
     def silent(self, after_s: float) -> Vector:
-        """1 for every entity that there is and that nothing was heard of for so long."""
-        heard = f"last_over_time({self._anything()}[{self._range(after_s)}])"
-        late = aggregate("group", ENTITY_LABELS[self.each], heard)
+        """1 for every entity that there is and that was not seen for so long."""
+        seen = f"last_over_time({self._anything()}[{self._range(after_s)}])"
+        late = aggregate("group", ENTITY_LABELS[self.each], seen)
         return Vector(f"{self.present().text} unless {late.text}", late.labels, atom=False)
 
-    def heard(self) -> Vector:
-        """When each entity that there is was last heard, in Unix seconds."""
+    def seen(self) -> Vector:
+        """When each entity that there is was last seen, in Unix seconds."""
         labels, times = ENTITY_LABELS[self.each], f"timestamp({self._anything()})"
         # A sample that is out of the server's lookback was the last one at some full minute.
         earlier = f"max_over_time({times}[{self._range(PRESENT_S)}:1m])"
         return any_of([aggregate("max", labels, times), aggregate("max", labels, earlier)])
 
     def _anything(self) -> str:
-        """The metrics that tell that an entity is there; for jobs and nodes those of their GPUs."""
+        """The metrics that show that an entity is there; for jobs and nodes those of their GPUs."""
         names = "|".join(self._name(key) for key in PRESENT)
         required = self.required if self.each == "gpu" else ENTITY_LABELS[self.each]
         return f"{{{','.join([f'__name__=~{quoted(names)}', *_not_empty(required)])}}}"

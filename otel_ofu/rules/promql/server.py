@@ -12,12 +12,57 @@ from collections.abc import Mapping
 from typing import Protocol
 from urllib.parse import urlencode
 
+import msgspec
+
 from otel_ofu.model.errors import OtelOfuError
 from otel_ofu.net.http_client import Failure, HttpClient, HttpError, Response
 from otel_ofu.net.secrets import SecretError, authorization
 from otel_ofu.net.tls import TlsFiles
-from otel_ofu.rules.promql.answer import Sample, vector_of
 from otel_ofu.rules.settings import ServerSettings
+
+Sample = tuple[Mapping[str, str], float]
+
+
+class _Series(msgspec.Struct, frozen=True):
+    metric: dict[str, str]
+    value: tuple[float, str]
+
+
+class _Data(msgspec.Struct, frozen=True):
+    resultType: str  # noqa: N815 - as the API spells it
+    result: msgspec.Raw = msgspec.Raw(b"[]")
+
+
+class _Response(msgspec.Struct, frozen=True):
+    status: str
+    data: _Data | None = None
+    error: str = ""
+    isPartial: bool = False  # noqa: N815 - as VictoriaMetrics spells it
+
+
+def vector_of(body: bytes) -> list[Sample]:
+    """The samples of an answer. ValueError holds what is wrong with it."""
+    try:
+        answer = msgspec.json.decode(body, type=_Response)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"no answer of a Prometheus API: {_beginning(body)}") from error
+    if answer.status != "success" or answer.data is None:
+        raise ValueError(answer.error or answer.status)
+    if answer.isPartial:
+        raise ValueError("a partial answer: some of its storage nodes did not answer")
+    if answer.data.resultType != "vector":
+        raise ValueError(f"a {answer.data.resultType} where a vector was queried")
+    try:
+        series = msgspec.json.decode(answer.data.result, type=list[_Series])
+    except msgspec.DecodeError as error:
+        raise ValueError(f"no vector of a Prometheus API: {error}") from error
+    return [(one.metric, float(one.value[1])) for one in series]
+
+
+def _beginning(body: bytes) -> str:
+    text = " ".join(body[:200].decode("utf-8", "replace").split())
+    return text or "it is empty"
+
 
 LIMIT_BYTES = 256 << 20
 """Starting value: 10,000 series of one vector are about 5 MB."""
@@ -27,7 +72,7 @@ SHOWN_CHARACTERS = 300
 _OF_ONE_QUERY = (200, 400, 422, 503)
 _HINTS = {
     401: "set username and password_file, or bearer_token_file",
-    403: "the credentials are known but may not ask",
+    403: "the credentials are known but not allowed to query",
     404: "no such path: url is what stands before /api/v1/query, such as https://mimir/prometheus",
 }
 # No answer at all is better than one that some shards are missing from: a mean over half of a
@@ -36,22 +81,22 @@ _WHOLE = {"partial_response": "false", "deny_partial_response": "1"}
 
 
 class QueryError(OtelOfuError):
-    """The server did not answer a query: who, and in whose words."""
+    """The server did not answer a query: its URL and the error."""
 
 
 class ServerUnavailable(QueryError):  # noqa: N818 - a state, not a fault
-    """The server does not answer any query now: not reached, too slow, or it lets nobody in."""
+    """The server answers no query now: not reached, too slow, or access is denied."""
 
 
 class Queries(Protocol):
-    """Whoever can answer PromQL."""
+    """Answers PromQL."""
 
     def query(self, promql: str, at_s: float) -> list[Sample]:
         """The samples of an instant vector at `at_s` (Unix seconds). Raises QueryError."""
         ...
 
 
-class Server:
+class QueryClient:
     """One connection, kept open. For one thread at a time.
 
     Files of the settings are read for every query, as tokens change. `limit_bytes`: of an answer.

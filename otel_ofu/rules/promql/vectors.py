@@ -1,4 +1,4 @@
-"""Pieces of PromQL that fit together: a text, and the labels that tell its samples apart.
+"""Vectors in PromQL and operators over them: a text, and the labels that identify its samples.
 
 A number is a plain float, or None where it can have no value: constants are computed here, and
 never sent.
@@ -6,8 +6,13 @@ never sent.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+
+from otel_ofu.rules.functions import ScalarFunction
+from otel_ofu.rules.language.syntax import Comparator, Sign
 
 Labels = tuple[str, ...]
 
@@ -93,10 +98,10 @@ def any_of(operands: Sequence[Vector]) -> Vector:
     return _chain(" or ", operands)
 
 
-def _chain(word: str, operands: Sequence[Vector]) -> Vector:
+def _chain(operator: str, operands: Sequence[Vector]) -> Vector:
     if len(operands) == 1:
         return operands[0]
-    text = word.join(operand.inside for operand in operands)
+    text = operator.join(operand.inside for operand in operands)
     return Vector(text, operands[0].labels, atom=False)
 
 
@@ -106,3 +111,52 @@ def _with_number(operator: str, left: Vector | float, right: Vector | float) -> 
     if isinstance(right, Vector) and not isinstance(left, Vector):
         return Vector(f"{number(left)} {operator} {right.inside}", right.labels, atom=False)
     raise TypeError(f"no vector beside {operator}: constants are computed before")
+
+
+_COMPARE: Mapping[Comparator, Callable[[float, float], bool]] = {
+    Comparator.LESS: operator.lt,
+    Comparator.LESS_EQUAL: operator.le,
+    Comparator.GREATER: operator.gt,
+    Comparator.GREATER_EQUAL: operator.ge,
+    Comparator.EQUAL: operator.eq,
+    Comparator.NOT_EQUAL: operator.ne,
+}
+_COMPUTE: Mapping[Sign, Callable[[float, float], float]] = {
+    Sign.ADD: operator.add,
+    Sign.SUBTRACT: operator.sub,
+    Sign.MULTIPLY: operator.mul,
+    Sign.DIVIDE: operator.truediv,
+}
+
+
+def compares(comparator: Comparator, left: float, right: float) -> bool:
+    """The outcome of a comparison of constants."""
+    return _COMPARE[comparator](left, right)
+
+
+def scalar(function: ScalarFunction, value: Value) -> Value:
+    """None where the result has no value: the operand has none, or it is not finite."""
+    if isinstance(value, Vector):
+        return Vector(function.promql.format(x=value.text), value.labels)
+    return None if value is None else _finite(float(function.compute(value)))
+
+
+def negative(value: Value) -> Value:
+    if isinstance(value, Vector):
+        return Vector(f"-{value.inside}", value.labels, atom=False)
+    return None if value is None else -value
+
+
+def arithmetic(sign: Sign, left: Value, right: Value) -> Value:
+    """None where the result has no value: an operand has none, or the divisor is zero."""
+    if left is None or right is None or (sign is Sign.DIVIDE and right == 0.0):
+        return None
+    if isinstance(left, Vector) or isinstance(right, Vector):
+        if sign is Sign.DIVIDE and isinstance(right, Vector):
+            right = infix("!=", right, 0.0)
+        return infix(sign.value, left, right)
+    return _finite(_COMPUTE[sign](left, right))
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

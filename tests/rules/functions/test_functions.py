@@ -19,8 +19,8 @@ from otel_ofu.rules.language.language import parse_condition
 from otel_ofu.rules.language.printing import to_text
 from otel_ofu.rules.language.syntax import Expression, walk
 from otel_ofu.rules.numpy.engine import NumpyEngine
-from otel_ofu.rules.promql.queries import alert_query, verdict_query
-from otel_ofu.rules.promql.settings import Settings
+from otel_ofu.rules.promql.compiler import alert_query, verdict_query
+from otel_ofu.rules.promql.settings import CompilerSettings
 from otel_ofu.rules.schema import schema
 from otel_ofu.rules.verdicts import UNKNOWN, Question
 from tests.store.fleets import START_S, Bench, gpu, seen
@@ -78,7 +78,7 @@ def test_every_function_has_a_value_over_the_store(each: EntityKind, call: str) 
 def test_every_function_has_its_promql(each: EntityKind, call: str) -> None:
     expression = condition(each, call)
     for query in (alert_query, verdict_query):
-        text = query(expression, REGISTRY, Settings())
+        text = query(expression, REGISTRY, CompilerSettings())
         assert "ofu_gpu_utilization_ratio" in text or "hw_errors" in text
         assert "{samples}" not in text
 

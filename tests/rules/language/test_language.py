@@ -10,14 +10,14 @@ from otel_ofu.rules.language.language import MAX_WINDOWS, parse_condition, parse
 from otel_ofu.rules.language.parsing import MAX_DEPTH, LanguageError
 from otel_ofu.rules.language.printing import duration_text, to_text
 from otel_ofu.rules.language.syntax import (
+    Aggregate,
     And,
     Arithmetic,
     Boolean,
     Comparator,
     Compare,
     Expression,
-    Flag,
-    Group,
+    FlagCondition,
     Latest,
     Negative,
     Not,
@@ -51,7 +51,7 @@ def test_a_condition_becomes_a_typed_tree() -> None:
     assert parse("avg(ofu, 10m) < 15% and not flag(NCCL_DEBUG)").root == And(
         (
             Compare(Comparator.LESS, Over("avg", "ofu", 600.0), Number(0.15, "1")),
-            Not(Flag("NCCL_DEBUG")),
+            Not(FlagCondition("NCCL_DEBUG")),
         )
     )
 
@@ -68,7 +68,7 @@ def test_and_binds_tighter_than_or_and_products_tighter_than_sums() -> None:
 
 def test_group_functions_take_the_gpu_of_a_job_or_its_peers() -> None:
     peers = parse("sm_clock < 90% * peers.median(avg(sm_clock, 5m offset 1h))").root
-    median = Group(
+    median = Aggregate(
         Relation.PEERS,
         "median",
         Over("avg", "sm_clock", 300.0, 3600.0),
@@ -77,7 +77,7 @@ def test_group_functions_take_the_gpu_of_a_job_or_its_peers() -> None:
     assert peers == Compare(Comparator.LESS, Latest("sm_clock"), right)
     share = parse("gpus.quantile(0.9, ofu) > 5%", "job").root
     assert isinstance(share, Compare)
-    assert share.left == Group(Relation.GPUS, "quantile", Latest("ofu"), 0.9)
+    assert share.left == Aggregate(Relation.GPUS, "quantile", Latest("ofu"), 0.9)
 
 
 def test_equal_sub_expressions_are_equal_wherever_they_stand() -> None:

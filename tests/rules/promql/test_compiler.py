@@ -18,15 +18,20 @@ from otel_ofu.rules.language.syntax import (
     Boolean,
     Compare,
     Expression,
-    Flag,
+    FlagCondition,
     Latest,
     Numeric,
     walk,
 )
-from otel_ofu.rules.promql.compiler import MAX_CHARACTERS, NOTHING
-from otel_ofu.rules.promql.queries import alert_query, value_query, verdict_query
+from otel_ofu.rules.promql.compiler import (
+    MAX_CHARACTERS,
+    NOTHING,
+    alert_query,
+    value_query,
+    verdict_query,
+)
 from otel_ofu.rules.promql.samples import NotInPromql
-from otel_ofu.rules.promql.settings import Settings
+from otel_ofu.rules.promql.settings import CompilerSettings
 from otel_ofu.rules.promql.vectors import duration, quoted
 from tests.rules.trees import conditions
 
@@ -38,12 +43,12 @@ SOME = 1.0  # a coverage that asks for every sample
 
 
 def alert(text: str, each: EntityKind = "gpu", **given: float) -> str:
-    asked = Settings(**{"min_coverage": 0.0, "min_peers": 1, **given})  # type: ignore[arg-type]
+    asked = CompilerSettings(**{"min_coverage": 0.0, "min_peers": 1, **given})  # type: ignore[arg-type]
     return alert_query(parse_condition(text, each, REGISTRY), REGISTRY, asked)
 
 
 def verdict(text: str, each: EntityKind = "gpu") -> str:
-    asked = Settings(min_coverage=0.0, min_peers=1)
+    asked = CompilerSettings(min_coverage=0.0, min_peers=1)
     return verdict_query(parse_condition(text, each, REGISTRY), REGISTRY, asked)
 
 
@@ -194,22 +199,22 @@ def test_constants_are_computed_here() -> None:
 def test_values_of_parts_can_be_asked_for() -> None:
     whole = parse_condition("ofu < 2 * peers.avg(ofu)", "gpu", REGISTRY)
     assert isinstance(whole.root, Compare)
-    text = value_query(whole, whole.root.right, REGISTRY, Settings())
+    text = value_query(whole, whole.root.right, REGISTRY, CompilerSettings())
     assert text.endswith(PRESENT)
     nothing = parse_value("ofu / 0", "gpu", REGISTRY)
     assert not isinstance(nothing.root, Boolean)
-    assert value_query(nothing, nothing.root, REGISTRY, Settings()) == NOTHING
+    assert value_query(nothing, nothing.root, REGISTRY, CompilerSettings()) == NOTHING
 
 
 def test_a_metric_that_nobody_exports_is_told() -> None:
     registry = load_registry()
-    expression = Expression("", "gpu", Flag("NO_SUCH"))
+    expression = Expression("", "gpu", FlagCondition("NO_SUCH"))
     if "flag" not in registry.metrics:
         with pytest.raises(NotInPromql, match="flag:NO_SUCH is no metric that is exported"):
-            alert_query(expression, registry, Settings())
+            alert_query(expression, registry, CompilerSettings())
     strange = Expression("", "gpu", Compare(next(iter(_LESS)), Latest("nonsense"), Latest("ofu")))
     with pytest.raises(NotInPromql, match="nonsense is no metric"):
-        alert_query(strange, registry, Settings())
+        alert_query(strange, registry, CompilerSettings())
 
 
 _LESS = {
@@ -224,20 +229,20 @@ def test_what_would_be_too_long_is_told_and_not_sent() -> None:
     assert isinstance(one, Boolean)
     many = Expression("", "gpu", And(tuple(one for _ in range(100))))
     with pytest.raises(NotInPromql, match=f"at most {MAX_CHARACTERS:,}"):
-        alert_query(many, REGISTRY, Settings())
+        alert_query(many, REGISTRY, CompilerSettings())
 
 
 def test_a_number_is_no_condition() -> None:
     with pytest.raises(TypeError, match="not a condition"):
-        alert_query(parse_value("ofu", "gpu", REGISTRY), REGISTRY, Settings())
+        alert_query(parse_value("ofu", "gpu", REGISTRY), REGISTRY, CompilerSettings())
 
 
 @given(conditions("gpu"))
 def test_generated_conditions_are_whole_texts(root: Boolean) -> None:
-    if any(isinstance(node, Flag) for node in walk(root)):
+    if any(isinstance(node, FlagCondition) for node in walk(root)):
         return
     for query in (alert_query, verdict_query):
-        text = query(Expression("", "gpu", root), REGISTRY, Settings())
+        text = query(Expression("", "gpu", root), REGISTRY, CompilerSettings())
         assert list(_depths(text))[-1] == 0
         assert min(_depths(text)) == 0
         assert not re.search(r"nan|inf(?!o)|None|\[0s", text)
@@ -285,7 +290,7 @@ def test_a_selector_finds_the_series_of_the_page_and_no_other(key: str) -> None:
     page = Page(REGISTRY, {}, PageOptions(10.0))
     page.update([Observation(entity, Window(0.0, 10.0), values)])
     node: Numeric = Latest(key)
-    text = value_query(Expression("", "gpu", node), node, REGISTRY, Settings())
+    text = value_query(Expression("", "gpu", node), node, REGISTRY, CompilerSettings())
     found = re.search(r"last_over_time\((\w+)(?:\{(.*)\})?\[", text)
     assert found
     wanted = dict(re.findall(r'(\w+)="([^"]*)"', found[2] or ""))

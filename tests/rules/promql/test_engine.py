@@ -13,30 +13,28 @@ from otel_ofu.model.clock import VirtualClock
 from otel_ofu.rules.files.rule import Silence
 from otel_ofu.rules.language.language import parse_condition
 from otel_ofu.rules.language.syntax import (
+    Aggregate,
     And,
     Comparator,
     Compare,
     Expression,
-    Group,
     Latest,
     Number,
     Numeric,
     Over,
 )
 from otel_ofu.rules.lifecycle.silence import judge_silence
-from otel_ofu.rules.promql.answer import Sample
-from otel_ofu.rules.promql.compiler import Compiler, checked_text
+from otel_ofu.rules.promql.compiler import Compiler, checked_text, value_query
 from otel_ofu.rules.promql.engine import PromqlEngine
 from otel_ofu.rules.promql.last_seen import PromqlEars
-from otel_ofu.rules.promql.queries import value_query
-from otel_ofu.rules.promql.samples import NotInPromql, Samples
-from otel_ofu.rules.promql.server import QueryError, ServerUnavailable
-from otel_ofu.rules.promql.settings import Settings
+from otel_ofu.rules.promql.samples import MetricVectors, NotInPromql
+from otel_ofu.rules.promql.server import QueryError, Sample, ServerUnavailable
+from otel_ofu.rules.promql.settings import CompilerSettings
 from otel_ofu.rules.verdicts import CLEAR, HOLDS, UNKNOWN, Judgement, Question, Round
 
 REGISTRY = load_registry()
 AT_S = 1_700_000_000.0
-ASKED = Settings(closed_windows=True)
+ASKED = CompilerSettings(closed_windows=True)
 
 
 def labels(gpu: str, job: str = "j") -> dict[str, str]:
@@ -61,7 +59,7 @@ class Answers:
 
 
 def present(kind: EntityKind) -> str:
-    return Samples(REGISTRY, ASKED, kind).present().text
+    return MetricVectors(REGISTRY, ASKED, kind).present().text
 
 
 def question(text: str, each: EntityKind = "gpu", **limits: float) -> Question:
@@ -80,8 +78,8 @@ def coverage(text: str, each: EntityKind = "gpu") -> str:
     """The query for what the left side of a comparison rests on."""
     root = parse_condition(text, each, REGISTRY).root
     assert isinstance(root, Compare)
-    assert isinstance(root.left, Over | Group)
-    compiler = Compiler(Samples(REGISTRY, ASKED, each))
+    assert isinstance(root.left, Over | Aggregate)
+    compiler = Compiler(MetricVectors(REGISTRY, ASKED, each))
     return checked_text(compiler.for_all(compiler.coverage(root.left)))
 
 
@@ -255,7 +253,7 @@ def test_a_number_is_not_judged() -> None:
 
 
 def test_silence_is_heard_through_the_server() -> None:
-    text = Samples(REGISTRY, Settings(), "gpu").heard().text
+    text = MetricVectors(REGISTRY, CompilerSettings(), "gpu").seen().text
     answers = Answers({text: [(labels("a"), AT_S - 10.0), (labels("b"), AT_S - 300.0)]})
     ears = PromqlEars(answers, REGISTRY, clock=VirtualClock(AT_S))
     silent = judge_silence(ears, "gpu", Silence(120.0), (AT_S, AT_S - 1_000.0))

@@ -12,9 +12,9 @@ from otel_ofu.rules.files import RuleSet, rules_from_text
 from otel_ofu.rules.files.rule import Group, Rule
 from otel_ofu.rules.language.language import parse_condition
 from otel_ofu.rules.language.syntax import Comparator, Compare, Expression, Latest, Number
-from otel_ofu.rules.promql.queries import alert_query
+from otel_ofu.rules.promql.compiler import alert_query
 from otel_ofu.rules.promql.ruler import TARGETS, ExportOptions, Target, export_rules
-from otel_ofu.rules.promql.settings import Settings
+from otel_ofu.rules.promql.settings import CompilerSettings
 
 REGISTRY = load_registry()
 EXPR = "avg(ofu, 10m) < 15% and avg(gpu_util, 10m) > 90%"
@@ -53,7 +53,7 @@ def test_a_rule_keeps_its_times_labels_and_texts() -> None:
     condition = parse_condition(EXPR, "gpu", REGISTRY)
     assert made == {
         "alert": "A",
-        "expr": alert_query(condition, REGISTRY, Settings()),
+        "expr": alert_query(condition, REGISTRY, CompilerSettings()),
         "for": "10m",
         "keep_firing_for": "1m30s",
         "labels": {"severity": "error", "team": "ml"},
@@ -89,7 +89,7 @@ def test_each_target_has_its_frame() -> None:
 
 
 def test_an_unknown_target_is_refused() -> None:
-    with pytest.raises(ValueError, match="'thanos' is no target; there are prometheus, mimir"):
+    with pytest.raises(ValueError, match="'thanos' is not a target; allowed: prometheus, mimir"):
         export_rules(RuleSet(), "thanos", REGISTRY)  # type: ignore[arg-type]
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from otel_ofu.files.settings import Duration, Surroundings, mistakes
 from otel_ofu.rules.promql.server import (
+    QueryClient,
     QueryError,
-    Server,
     ServerUnavailable,
 )
 from otel_ofu.rules.settings import ServerSettings
@@ -39,7 +39,7 @@ def failure(status: int, error: str) -> Reply:
 def ask(to: HttpServer, **settings: object) -> list[tuple[dict[str, str], float]]:
     given = {"url": to.url, **settings}
     limits = {key: given.pop(key) for key in ("limit_bytes", "headers") if key in given}
-    with closing(Server(ServerSettings(**given), **limits)) as server:  # type: ignore[arg-type]
+    with closing(QueryClient(ServerSettings(**given), **limits)) as server:  # type: ignore[arg-type]
         return [(dict(labels), value) for labels, value in server.query("up", 1_700_000_000.25)]
 
 
@@ -80,7 +80,7 @@ def test_a_changed_token_counts_at_once(tmp_path: Path) -> None:
     token = tmp_path / "token"
     with http_server(vector(), vector()) as to:
         settings = ServerSettings(url=to.url, bearer_token_file=str(token))
-        with closing(Server(settings)) as server:
+        with closing(QueryClient(settings)) as server:
             for word in ("one", "two"):
                 token.write_text(word)
                 server.query("up", 0.0)
@@ -116,7 +116,7 @@ def test_what_the_server_dislikes_is_said_in_its_words() -> None:
 
 @pytest.mark.parametrize(
     ("status", "hint"),
-    [(401, "bearer_token_file"), (403, "may not ask"), (404, "url is what stands before")],
+    [(401, "bearer_token_file"), (403, "not allowed to query"), (404, "url is what stands before")],
 )
 def test_who_is_not_let_in_gets_a_hint(status: int, hint: str) -> None:
     with http_server(Reply(status, b"no", {"Content-Type": "text/plain"})) as server:
@@ -172,7 +172,7 @@ def test_an_answer_that_does_not_come_is_waited_for_so_long() -> None:
 def test_a_broken_connection_is_told_and_the_next_query_works() -> None:
     with (
         http_server(Reply(reset=True), vector(({}, "2"))) as to,
-        closing(Server(ServerSettings(url=to.url))) as server,
+        closing(QueryClient(ServerSettings(url=to.url))) as server,
     ):
         with pytest.raises(ServerUnavailable):
             server.query("up", 0.0)
@@ -184,7 +184,7 @@ def test_nobody_there_is_told_without_the_inner_names() -> None:
         probe.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{probe.getsockname()[1]}"
     with (
-        closing(Server(ServerSettings(url=url))) as server,
+        closing(QueryClient(ServerSettings(url=url))) as server,
         pytest.raises(ServerUnavailable, match=f"^{url}/api/v1/query: Connection refused$"),
     ):
         server.query("up", 0.0)
@@ -196,7 +196,7 @@ def test_a_server_is_trusted_by_its_authority_alone(certificates: Certificates) 
     with http_server(vector(({}, "1")), tls=context) as server:
         url = server.url.replace("http:", "https:")
         with (
-            closing(Server(ServerSettings(url=url))) as stranger,
+            closing(QueryClient(ServerSettings(url=url))) as stranger,
             pytest.raises(ServerUnavailable, match=r"not trusted: .*; set ca_file"),
         ):
             stranger.query("up", 0.0)
