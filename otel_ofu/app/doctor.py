@@ -12,7 +12,7 @@ from threading import Event
 
 from otel_ofu.app.deriving import deriver
 from otel_ofu.app.exporters import otlp_targets
-from otel_ofu.app.sources import AUTO, Candidate, Look, factory, look_at
+from otel_ofu.app.sources import AUTO, SourceCandidate, SourceProbe, factory, probe_source
 from otel_ofu.app.state import could_be_state_dir
 from otel_ofu.config import Config
 from otel_ofu.export.otlp import check
@@ -59,19 +59,19 @@ def examine(config: Config, environ: Mapping[str, str], clock: Clock) -> Report:
     """Looks at every source, every GPU, and every endpoint."""
     gpu = config.receivers.gpu
     names = AUTO if gpu.source == "auto" else (gpu.source,)
-    looks = [look_at(name, gpu, clock) for name in names]
-    chosen = next((look.candidate for look in looks if look.candidate.usable), None)
+    probes = [probe_source(name, gpu, clock) for name in names]
+    chosen = next((probe.candidate for probe in probes if probe.candidate.usable), None)
     others = [*_endpoints(config, environ), _state(config, environ)]
     return Report(
         able=chosen is not None and all(f.good for f in others if f.subject == "state"),
-        sources=[_source(look.candidate, chosen) for look in looks],
-        gpus=_gpus(config, clock, chosen, looks),
+        sources=[_source(probe.candidate, chosen) for probe in probes],
+        gpus=_gpus(config, clock, chosen, probes),
         others=others,
     )
 
 
-def _source(candidate: Candidate, chosen: Candidate | None) -> Finding:
-    words = candidate.words
+def _source(candidate: SourceCandidate, chosen: SourceCandidate | None) -> Finding:
+    words = candidate.message
     if candidate.usable and candidate is not chosen:
         words += f"; not used, because {chosen.name if chosen else 'another'} comes first"
     elif candidate is chosen:
@@ -80,7 +80,7 @@ def _source(candidate: Candidate, chosen: Candidate | None) -> Finding:
 
 
 def _gpus(
-    config: Config, clock: Clock, chosen: Candidate | None, looks: Sequence[Look]
+    config: Config, clock: Clock, chosen: SourceCandidate | None, probes: Sequence[SourceProbe]
 ) -> list[GpuReport]:
     if chosen is None:
         return []
@@ -88,7 +88,7 @@ def _gpus(
         observations = _two_rounds(config, clock, chosen.name)
     except SourceError as error:
         return [GpuReport(chosen.name, [], "", str(error))]
-    return [_gpu(observation, looks) for observation in observations]
+    return [_gpu(observation, probes) for observation in observations]
 
 
 def _two_rounds(config: Config, clock: Clock, name: str) -> Sequence[Observation]:
@@ -127,10 +127,10 @@ def _read_once(source: Source, clock: Clock) -> SourceError | None:
     return None
 
 
-def _gpu(observation: Observation, looks: Sequence[Look]) -> GpuReport:
+def _gpu(observation: Observation, probes: Sequence[SourceProbe]) -> GpuReport:
     attributes = observation.entity.attributes
     uuid = str(attributes.get("hw.id", ""))
-    sources = [Finding(look.candidate.name, *look.of(uuid)) for look in looks]
+    sources = [Finding(probe.candidate.name, *probe.of(uuid)) for probe in probes]
     return GpuReport(
         name=f"{attributes.get('hw.model') or 'unknown model'}  {uuid}",
         sources=sources,

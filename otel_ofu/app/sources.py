@@ -18,6 +18,7 @@ from otel_ofu.model.clock import Clock
 from otel_ofu.model.errors import SourceError, SourceUnavailable
 from otel_ofu.sources import Source
 from otel_ofu.sources.nvml import NvmlSource
+from otel_ofu.sources.plugins import plugin_source
 from otel_ofu.sources.scrape import ScrapeSource, endpoint_at
 
 if TYPE_CHECKING:
@@ -31,24 +32,24 @@ it that in 5 s. An engine that is absent refuses at once; only one that hangs co
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class SourceCandidate:
     """One source that was looked at. `devices` is how many GPUs it can read."""
 
     name: str
     usable: bool
-    words: str
+    message: str
     remedy: str = ""
     devices: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class SourceProbe:
     """A candidate, and for each GPU that it knows (by UUID) whether and how it can read it.
 
     `late` is why it could not be asked about every GPU, empty when it was.
     """
 
-    candidate: Candidate
+    candidate: SourceCandidate
     gpus: Mapping[str, tuple[bool, str]] = field(default_factory=dict)
     late: str = ""
 
@@ -64,27 +65,29 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceKind:
+    """One row of the table of sources: how it is built, and how it is tried."""
+
+    build: Callable[[Gpu, Clock], Source]
+    probe: Callable[[Gpu, Clock], SourceProbe]
+
+
+@dataclass(frozen=True, slots=True)
 class Chosen:
     """The source that reads, and all that were looked at before it."""
 
     name: str
     factory: Factory
-    candidates: Sequence[Candidate]
+    candidates: Sequence[SourceCandidate]
 
     @property
-    def words(self) -> str:
-        return self.candidates[-1].words if self.candidates else "no GPUs of its own"
+    def message(self) -> str:
+        return self.candidates[-1].message if self.candidates else "no GPUs of its own"
 
 
 def factory(name: str, gpu: Gpu, clock: Clock) -> Factory:
     """What builds the source `name`; nothing is opened yet."""
-    makers: Mapping[str, Callable[[], Source]] = {
-        "dcgm": lambda: _dcgm(gpu, clock),
-        "nvml": lambda: _nvml(gpu, clock),
-        "scrape": lambda: _scrape(gpu, clock),
-        "demo": lambda: _demo(gpu, clock),
-    }
-    return makers[name]
+    return lambda: kind_of(name).build(gpu, clock)
 
 
 def choose(gpu: Gpu, clock: Clock) -> Chosen:
@@ -95,9 +98,9 @@ def choose(gpu: Gpu, clock: Clock) -> Chosen:
     names = AUTO if gpu.source == "auto" else (gpu.source,)
     if gpu.source == "none":
         return Chosen("none", _nothing, [])
-    candidates: list[Candidate] = []
+    candidates: list[SourceCandidate] = []
     for name in names:
-        candidates.append(look_at(name, gpu, clock).candidate)
+        candidates.append(probe_source(name, gpu, clock).candidate)
         if candidates[-1].usable:
             return Chosen(name, factory(name, gpu, clock), candidates)
     raise _none(candidates)
@@ -107,53 +110,57 @@ def _nothing() -> Source:
     raise SourceUnavailable("no source is configured")
 
 
-def _none(candidates: Sequence[Candidate]) -> SourceUnavailable:
+def _none(candidates: Sequence[SourceCandidate]) -> SourceUnavailable:
     if len(candidates) == 1:
         only = candidates[0]
-        return SourceUnavailable(f"{only.name}: {only.words}", only.remedy)
-    tried = "".join(f"\n  {c.name:7} {c.words}" for c in candidates)
+        return SourceUnavailable(f"{only.name}: {only.message}", only.remedy)
+    tried = "".join(f"\n  {c.name:7} {c.message}" for c in candidates)
     return SourceUnavailable(
         f"no source of GPU counters works here:{tried}",
         "`otel-ofu doctor` tells what to do about each; `otel-ofu demo` needs no GPU",
     )
 
 
-def look_at(name: str, gpu: Gpu, clock: Clock) -> Look:
+def probe_source(name: str, gpu: Gpu, clock: Clock) -> SourceProbe:
     """Whether a source works here, tried for real and closed again."""
     try:
-        return _LOOKS[name](gpu, clock)
+        return kind_of(name).probe(gpu, clock)
     except SourceUnavailable as error:
-        return Look(Candidate(name, usable=False, words=str(error), remedy=error.remedy))
+        return SourceProbe(
+            SourceCandidate(name, usable=False, message=str(error), remedy=error.remedy)
+        )
     except SourceError as error:
-        return Look(Candidate(name, usable=False, words=str(error)))
+        return SourceProbe(SourceCandidate(name, usable=False, message=str(error)))
 
 
-def _look_at_demo(gpu: Gpu, _clock: Clock) -> Look:
-    words = f"simulated node, scenario {gpu.demo.scenario}"
-    return Look(Candidate("demo", usable=True, words=words, devices=gpu.demo.gpus))
+def _probe_demo(gpu: Gpu, _clock: Clock) -> SourceProbe:
+    message = f"simulated node, scenario {gpu.demo.scenario}"
+    return SourceProbe(SourceCandidate("demo", usable=True, message=message, devices=gpu.demo.gpus))
 
 
-def _look_at_nvml(gpu: Gpu, clock: Clock) -> Look:
+def _probe_nvml(gpu: Gpu, clock: Clock) -> SourceProbe:
     source = _nvml(gpu, clock)
     try:
         found = source.describe()
     finally:
         source.close()
     gpm = sum(each.has_gpm for each in found)
-    words = f"{_gpus(len(found))} through NVML, {gpm} with GPM counters"
+    message = f"{_gpus(len(found))} through NVML, {gpm} with GPM counters"
     gpus = {
         device.uuid: (each.has_gpm, each.gpm_problem or "GPM counters, so OFU")
         for each in found
         for device in (each.device, *each.instances)
     }
-    return Look(Candidate("nvml", usable=bool(found), words=words, devices=len(found)), gpus)
+    return SourceProbe(
+        SourceCandidate("nvml", usable=bool(found), message=message, devices=len(found)), gpus
+    )
 
 
 def _gpus(count: int) -> str:
     return f"{count} GPU{'' if count == 1 else 's'}"
 
 
-def _look_at_scrape(gpu: Gpu, clock: Clock) -> Look:
+def _probe_scrape(gpu: Gpu, clock: Clock) -> SourceProbe:
     source = _scrape(gpu, clock)
     try:
         source.read(clock.now_s())
@@ -161,46 +168,44 @@ def _look_at_scrape(gpu: Gpu, clock: Clock) -> Look:
         reports = [device for each in endpoints for device in each.devices]
     finally:
         source.close()
-    places = ", ".join(each.endpoint for each in endpoints)
-    words = f"{_gpus(len(reports))} at {places}"
+    pages = ", ".join(each.endpoint for each in endpoints)
+    message = f"{_gpus(len(reports))} at {pages}"
     gpus = {
         report.device.uuid: (not report.missing, "; ".join(report.missing.values()) or "has OFU")
         for report in reports
     }
-    return Look(Candidate("scrape", bool(reports), words, devices=len(reports)), gpus)
+    return SourceProbe(
+        SourceCandidate("scrape", bool(reports), message, devices=len(reports)), gpus
+    )
 
 
-def _look_at_dcgm(gpu: Gpu, _clock: Clock) -> Look:
+def _probe_dcgm(gpu: Gpu, _clock: Clock) -> SourceProbe:
     from otel_ofu.sources.dcgm.source import probe  # noqa: PLC0415 - only where it is asked for
 
-    return look_of(probe(gpu.dcgm, PROBE_S))
+    return dcgm_probe(probe(gpu.dcgm, PROBE_S))
 
 
-def look_of(found: DcgmProbe) -> Look:
+def dcgm_probe(found: DcgmProbe) -> SourceProbe:
     """What a probe of DCGM found; an engine that did not finish in time is usable all the same."""
     if not found.reachable:
         first = found.problems[0] if found.problems else None
-        words = first.message if first else f"no host engine answers at {found.address}"
-        return Look(
-            Candidate("dcgm", usable=False, words=words, remedy=first.remedy if first else "")
+        message = first.message if first else f"no host engine answers at {found.address}"
+        return SourceProbe(
+            SourceCandidate(
+                "dcgm", usable=False, message=message, remedy=first.remedy if first else ""
+            )
         )
-    words = f"host engine {found.engine_version} at {found.address}"
+    message = f"host engine {found.engine_version} at {found.address}"
     gpus = {
         each.uuid: (each.ok, each.reason or f"profiling through {each.backend}")
         for each in found.profiling
     }
     late = "" if found.complete else found.problems[-1].message
     if late:
-        words = f"{words}: {late}"
-    return Look(Candidate("dcgm", usable=True, words=words, devices=len(gpus)), gpus, late)
-
-
-_LOOKS: Mapping[str, Callable[[Gpu, Clock], Look]] = {
-    "dcgm": _look_at_dcgm,
-    "nvml": _look_at_nvml,
-    "scrape": _look_at_scrape,
-    "demo": _look_at_demo,
-}
+        message = f"{message}: {late}"
+    return SourceProbe(
+        SourceCandidate("dcgm", usable=True, message=message, devices=len(gpus)), gpus, late
+    )
 
 
 def _dcgm(gpu: Gpu, clock: Clock) -> Source:
@@ -240,3 +245,36 @@ def _demo(gpu: Gpu, clock: Clock) -> Source:
         start_s=start_s,
         interval_s=gpu.interval,
     )
+
+
+SOURCES: Mapping[str, SourceKind] = {
+    "dcgm": SourceKind(_dcgm, _probe_dcgm),
+    "nvml": SourceKind(_nvml, _probe_nvml),
+    "scrape": SourceKind(_scrape, _probe_scrape),
+    "demo": SourceKind(_demo, _probe_demo),
+}
+
+
+def kind_of(name: str) -> SourceKind:
+    """A built-in source, else one of an installed package."""
+    return SOURCES.get(name) or _plugin(name)
+
+
+def _plugin(name: str) -> SourceKind:
+    def build(gpu: Gpu, clock: Clock) -> Source:
+        block = gpu.plugins.get(name, {})
+        try:
+            return plugin_source(name, block, float(gpu.interval), clock)
+        except ValueError as error:
+            raise SourceUnavailable(str(error)) from error
+
+    def probe(gpu: Gpu, clock: Clock) -> SourceProbe:
+        source = build(gpu, clock)
+        try:
+            count = len(source.read(clock.now_s()))
+        finally:
+            source.close()
+        message = f"{_gpus(count)} through the plugin {name}"
+        return SourceProbe(SourceCandidate(name, bool(count), message, devices=count))
+
+    return SourceKind(build, probe)

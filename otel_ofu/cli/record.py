@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
         interval_s=float(config.receivers.gpu.interval),
     )
     writer = RecordingWriter(arguments.output, header, overwrite=arguments.force)
-    print(f"recording {chosen.words} to {arguments.output}; Ctrl-C stops", file=sys.stderr)
+    print(f"recording {chosen.message} to {arguments.output}; Ctrl-C stops", file=sys.stderr)
     try:
         with stop_signals() as stopped:
             factory = partial(_recorded, chosen.factory, writer)

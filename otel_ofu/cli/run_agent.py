@@ -97,7 +97,7 @@ class _Run:
         keeps = bool(targets) or config.rules.enabled
         folder = state_dir(config.state_dir, os.environ) if keeps else None
         ground = Ground(config, os.environ, SystemClock(), folder, host)
-        title = f"otel-ofu {__version__}: {self.chosen.words}"
+        title = f"otel-ofu {__version__}: {self.chosen.message}"
         screens = options.screen(config.exporters.console.mode, title, sends=sends)
         telemetry = Telemetry(ground, screens, stopped)
         pipeline = Pipeline(ground, telemetry, options.words(screens))
@@ -109,5 +109,5 @@ class _Run:
         interval_s = float(self.config.receivers.gpu.interval)
         where = ", ".join(telemetry.places) or "this terminal alone (no exporter is configured)"
         listens = f", listening at {', '.join(agent.places)}" if agent.places else ""
-        words = f"{self.chosen.words}{listens}"
+        words = f"{self.chosen.message}{listens}"
         return f"otel-ofu {__version__}: {words}, every {interval_s:g} s, to {where}"

@@ -79,6 +79,8 @@ def _plain_keys() -> frozenset[str]:
 
 
 def _is_plain(type_: inspect.Type) -> bool:
+    if isinstance(type_, inspect.Metadata):
+        return bool((type_.extra or {}).get("public")) or _is_plain(type_.type)
     if isinstance(type_, inspect.UnionType):
         return all(_is_plain(part) for part in type_.types)
     if isinstance(type_, inspect.CustomType):

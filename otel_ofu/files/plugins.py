@@ -28,3 +28,10 @@ def load_plugin(group: str, name: str) -> object | None:
             f"{name!r} of the package {packages[0]} cannot be loaded: {why}"
         ) from error
     return plugin
+
+
+def plugin_names(group: str) -> list[str]:
+    """Of all installed packages; nothing is loaded."""
+    from importlib.metadata import entry_points  # noqa: PLC0415 - as above
+
+    return sorted({point.name for point in entry_points(group=group)})

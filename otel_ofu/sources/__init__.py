@@ -1,11 +1,19 @@
-"""Where readings come from. Each module builds one `Source`; none knows another."""
+"""Where readings come from. Each module builds one `Source`; none knows another.
+
+A package of its own brings a source as an entry point of the group `otel_ofu.sources` that leads to
+a `SourceFactory`; docs/plugins.md explains it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from otel_ofu.model import Reading
+from otel_ofu.model.clock import Clock
+
+GROUP = "otel_ofu.sources"
+BUILT_IN = ("dcgm", "nvml", "scrape", "demo")
 
 
 class Source(Protocol):
@@ -23,3 +31,15 @@ class Source(Protocol):
     def read(self, now_s: float) -> Sequence[Reading]: ...
 
     def close(self) -> None: ...
+
+
+class SourceFactory(Protocol):
+    """Builds the source of another package; it opens nothing, that is for the first `read`.
+
+    `settings` is the block `receivers.gpu.plugins.<name>`, empty without one. A ValueError is a
+    mistake in it and is shown with its line.
+    """
+
+    def __call__(
+        self, settings: Mapping[str, object], *, interval_s: float, clock: Clock
+    ) -> Source: ...

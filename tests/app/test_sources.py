@@ -8,7 +8,7 @@ from threading import Thread
 
 import pytest
 
-from otel_ofu.app.sources import choose, look_at, look_of
+from otel_ofu.app.sources import choose, dcgm_probe, probe_source
 from otel_ofu.config import Gpu, config_from_text
 from otel_ofu.model.clock import SystemClock
 from otel_ofu.model.errors import SourceUnavailable
@@ -53,7 +53,7 @@ def test_auto_takes_the_first_that_works_and_remembers_why_not_the_others(export
     settings = gpu(f"{NOWHERE}, scrape: {{endpoints: [{{url: '{exporter}'}}]}}")
     chosen = choose(settings, SystemClock())
     assert chosen.name == "scrape"
-    assert chosen.words == f"1 GPU at {exporter}"
+    assert chosen.message == f"1 GPU at {exporter}"
     assert [(c.name, c.usable) for c in chosen.candidates] == [
         ("dcgm", False),
         ("nvml", False),
@@ -77,9 +77,11 @@ def test_a_source_asked_for_by_name_must_work() -> None:
 
 
 def test_a_look_says_for_each_gpu_whether_ofu_can_be_had(exporter: str) -> None:
-    look = look_at("scrape", gpu(f"scrape: {{endpoints: [{{url: '{exporter}'}}]}}"), SystemClock())
-    assert look.gpus == {"GPU-1": (True, "has OFU")}
-    assert look.of("GPU-2") == (False, "does not see this GPU")
+    found = probe_source(
+        "scrape", gpu(f"scrape: {{endpoints: [{{url: '{exporter}'}}]}}"), SystemClock()
+    )
+    assert found.gpus == {"GPU-1": (True, "has OFU")}
+    assert found.of("GPU-2") == (False, "does not see this GPU")
 
 
 LATE = "no answer about its GPUs within 15 s"
@@ -101,14 +103,14 @@ def late_dcgm(*profiling: GpuProfiling) -> DcgmProbe:
 
 
 def test_an_engine_that_is_late_is_used_and_the_lateness_is_told_of_it_and_of_each_gpu() -> None:
-    look = look_of(late_dcgm())
-    assert look.candidate.usable
-    assert look.candidate.words == f"host engine 4.6.0 at 127.0.0.1:5555: {LATE}"
-    assert look.of("GPU-0") == (False, LATE)
+    found = dcgm_probe(late_dcgm())
+    assert found.candidate.usable
+    assert found.candidate.message == f"host engine 4.6.0 at 127.0.0.1:5555: {LATE}"
+    assert found.of("GPU-0") == (False, LATE)
 
 
 def test_what_a_late_engine_told_before_is_kept() -> None:
     known = GpuProfiling(uuid="GPU-0", model="NVIDIA H100 80GB HBM3", backend="gpm", ok=True)
-    look = look_of(late_dcgm(known))
-    assert look.of("GPU-0") == (True, "profiling through gpm")
-    assert look.of("GPU-1") == (False, LATE)
+    found = dcgm_probe(late_dcgm(known))
+    assert found.of("GPU-0") == (True, "profiling through gpm")
+    assert found.of("GPU-1") == (False, LATE)
