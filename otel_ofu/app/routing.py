@@ -16,6 +16,7 @@ from otel_ofu.notify import Delivery, Router
 from otel_ofu.outbox.queues import Outbox
 from otel_ofu.outbox.tally import Observe
 
+# Starting value: group_wait is written in seconds.
 TICK_S = 1.0
 
 

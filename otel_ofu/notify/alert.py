@@ -18,6 +18,7 @@ from otel_ofu.model import Diagnosis
 from otel_ofu.model.labels import entity_labels, is_label_name, label_name
 
 SEVERITIES = ("info", "warning", "error", "critical")
+# The least that two times written with milliseconds can differ by.
 _SHORTEST_S = 0.001
 
 

@@ -38,6 +38,7 @@ class AlertmanagerConfig(Settings, frozen=True, kw_only=True):
     """Every server is sent every alert; `labels` are added to each."""
 
     servers: list[str] = msgspec.field(default_factory=list)
+    # Source: Prometheus, --rules.alert.resend-delay.
     resend_delay: Duration = Duration(60)
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     http_config: HttpConfig = HttpConfig()

@@ -27,6 +27,7 @@ from otel_ofu.outbox.outcome import Delivered, Outcome, Unavailable, short
 
 _MISSING = "not installed: pip install 'otel-ofu[notify]'"
 INSTALL = f"Apprise is {_MISSING}"
+# Source: Apprise, NotifyType.
 _TYPES = {"info": "info", "warning": "warning", "error": "failure", "critical": "failure"}
 
 

@@ -13,9 +13,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 _PEM = re.compile("-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
+# Source: X.690: the tag UTCTime; the tag [0], constructed; the bit of a length of several bytes.
 _UTC_TIME = 0x17
 _VERSION = 0xA0
 _LONG_FORM = 0x80
+# Starting value: the bundle of a distribution has 0.2 MiB.
 _MOST_BYTES = 4 * 1024 * 1024
 
 

@@ -53,6 +53,7 @@ class Authorization(Settings, frozen=True, kw_only=True):
 
 
 class HttpConfig(Settings, frozen=True, kw_only=True):
+    # Source: Prometheus, alertmanager_config: timeout.
     timeout: Duration = Duration(10)
     basic_auth: BasicAuth = BasicAuth()
     authorization: Authorization = Authorization()

@@ -82,6 +82,7 @@ _KNOWN = frozenset(
     | {"cause", "no_cause", "title", "score", "evidence", "against", "unchecked", "remark"}
     | {"next", "steps"}
 )
+# Starting value: titles of chat and subjects of mail show less.
 _MOST_LINE = 300
 
 

@@ -74,11 +74,13 @@ class RouteSettings(Settings, frozen=True, kw_only=True):
     receivers: list[ReceiverConfig] = msgspec.field(default_factory=list)
     receiver: str = ""
     group_by: list[str] = msgspec.field(default_factory=lambda: ["ofu_job_id"])
+    # Source of these three: Alertmanager, <route>.
     group_wait: Duration = Duration(30)
     group_interval: Duration = Duration(300)
     repeat_interval: Duration = Duration(14400)
     routes: list[RouteConfig] = msgspec.field(default_factory=list)
     time_intervals: list[TimeIntervalConfig] = msgspec.field(default_factory=list)
+    # Starting values from here to max_age.
     max_groups: int = 50
     max_alerts: int = 20
     max_age: Duration = Duration(21600)

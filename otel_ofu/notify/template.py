@@ -17,6 +17,7 @@ Insert = Callable[[str], str]
 
 _TAG = re.compile(r"\{\{\s*([#^/]?)\s*([\w.]+)\s*\}\}")
 _ALONE = re.compile(r"^[ \t]*(\{\{\s*[#^/]\s*[\w.]+\s*\}\})[ \t]*\n", re.MULTILINE)
+# Starting value: some 100 times the template that comes with otel-ofu.
 _MOST_CHARACTERS = 64 * 1024
 
 
