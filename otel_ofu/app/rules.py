@@ -26,9 +26,8 @@ from otel_ofu.files.shipped import shipped
 from otel_ofu.model import Diagnosis, Observation
 from otel_ofu.model.clock import Clock
 from otel_ofu.model.errors import ConfigError, Problem
-from otel_ofu.rules.files.load import load_rules
+from otel_ofu.rules.files.load import FileWatch, load_rules
 from otel_ofu.rules.files.rule import RuleSet
-from otel_ofu.rules.files.watch import FileWatch
 from otel_ofu.rules.lifecycle.change import Change
 from otel_ofu.rules.lifecycle.engine import Engine
 from otel_ofu.rules.lifecycle.judging import VerdictSource

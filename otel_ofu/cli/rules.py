@@ -32,10 +32,10 @@ from otel_ofu.rules.explain import Explanation, explain
 from otel_ofu.rules.files.lint import lint
 from otel_ofu.rules.files.load import load_rules
 from otel_ofu.rules.files.rule import Rule, RuleSet
+from otel_ofu.rules.files.shape import schema
 from otel_ofu.rules.needs import retention_for
 from otel_ofu.rules.numpy.engine import NumpyEngine
 from otel_ofu.rules.promql.ruler import TARGETS, ExportOptions, export_rules
-from otel_ofu.rules.schema import schema
 from otel_ofu.rules.tests.promtool import is_promtool_file, run_promtool_file
 from otel_ofu.rules.tests.run import Result, run_tests
 from otel_ofu.rules.verdicts import CLEAR, HOLDS
@@ -70,7 +70,7 @@ def _files(
 
 
 def _add_backtest(kinds: options.Verbs) -> None:
-    text = "what the rules would have told about recordings"
+    text = "what the rules would have found in recordings"
     parser = kinds.add_parser("backtest", help=text, description=text)
     parser.add_argument("recordings", nargs="+", metavar="RECORDING")
     parser.add_argument("--rules", nargs="+", default=[], metavar="FILE", help=FILES)
@@ -117,9 +117,9 @@ def _add_explain(kinds: options.Verbs) -> None:
 
 
 def _rules(files: Sequence[str]) -> RuleSet:
-    """The rules of the files. Raises ConfigError also when there is none in them."""
+    """The rules of the files. Raises ConfigError also without any rule in them."""
     if "" in files:
-        raise ConfigError([Problem("command line", 0, 0, "'' is no file")])
+        raise ConfigError([Problem("command line", 0, 0, "'' is not a file")])
     rules = load_rules(files or [shipped("rules")], load_registry())
     if not _written(rules):
         raise ConfigError([Problem(", ".join(files), 0, 0, "no rules in it")])
@@ -128,7 +128,7 @@ def _rules(files: Sequence[str]) -> RuleSet:
 
 def _written(rules: RuleSet) -> list[str]:
     """The names of the rules that stand in files."""
-    return [rule.name for rule in rules if rule.place.path != BUILT_IN]
+    return [rule.name for rule in rules if rule.position.path != BUILT_IN]
 
 
 def check(arguments: argparse.Namespace) -> int:
@@ -136,7 +136,8 @@ def check(arguments: argparse.Namespace) -> int:
     rules = _rules(arguments.files)
     for problem in lint(rules):
         print(f"warning: {problem}")
-    print(f"{len(_written(rules))} rules: good")
+    count = len(_written(rules))
+    print(f"{count} rule{'' if count == 1 else 's'}: ok")
     return 0
 
 
@@ -172,10 +173,14 @@ def list_(arguments: argparse.Namespace) -> int:
     """One line a rule."""
     for rule in _rules(arguments.files):
         shadow = " (shadow)" if rule.shadow else ""
-        place = f"{rule.place.path}:{rule.place.line}" if rule.place.line else rule.place.path
+        position = (
+            f"{rule.position.path}:{rule.position.line}"
+            if rule.position.line
+            else rule.position.path
+        )
         print(
             f"{rule.name:24} {rule.each:5} {rule.severity:8} {len(rule.tests):2} tests  "
-            f"{place}{shadow}"
+            f"{position}{shadow}"
         )
     return 0
 
@@ -186,7 +191,7 @@ def print_schema(_arguments: argparse.Namespace) -> int:
 
 
 def export(arguments: argparse.Namespace) -> int:
-    """The file on standard output, what it cannot say on standard error."""
+    """The file on standard output, what is not in it on standard error."""
     wanted = ExportOptions(step_s=arguments.step, closed_windows=arguments.prometheus_2)
     made = export_rules(_rules(arguments.files), arguments.to, load_registry(), wanted)
     print(made.text, end="")

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from otel_ofu.rules.files.rule import Place
+from otel_ofu.rules.files.rule import FilePosition
 from otel_ofu.rules.language.syntax import Expression, FlagCondition, walk
 
-NOWHERE = Place()
+NOWHERE = FilePosition()
 FLAGS = "{flags}"
 """What stands in a next step for the flags that are set."""
 
@@ -57,7 +57,7 @@ class Cause:
     confounders: str = ""
     next_steps: tuple[str, ...] = ()
     link: str = ""
-    place: Place = NOWHERE
+    place: FilePosition = NOWHERE
 
 
 @dataclass(frozen=True)

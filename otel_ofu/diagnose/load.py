@@ -16,7 +16,7 @@ from otel_ofu.diagnose.shape import CauseShape, CausesOutline, ClueShape
 from otel_ofu.files.yaml import Steps, YamlFile, convert, parse_yaml, read_yaml
 from otel_ofu.model import EntityKind
 from otel_ofu.model.errors import ConfigError
-from otel_ofu.rules.files.notes import Notes
+from otel_ofu.rules.files.mistakes import Mistakes
 from otel_ofu.rules.files.positions import condition_in
 from otel_ofu.rules.language.language import parse_condition
 from otel_ofu.rules.language.names import nearest
@@ -40,7 +40,7 @@ def causes_from_text(text: str, registry: Registry, path: str = "causes.yaml") -
 
 def _book(file: YamlFile, registry: Registry) -> CauseBook:
     outline = convert(file, CausesOutline)
-    notes = Notes(file)
+    notes = Mistakes(file)
     priors: dict[str, float] = {**PRIORS, **dict(outline.priors.items())}
     for severity, prior in outline.priors.items():
         if not 0 < prior <= 1:
@@ -59,7 +59,7 @@ def _book(file: YamlFile, registry: Registry) -> CauseBook:
 
 
 def _check_names(
-    notes: Notes, causes: Sequence[Cause], groups: Mapping[str, Sequence[str]]
+    notes: Mistakes, causes: Sequence[Cause], groups: Mapping[str, Sequence[str]]
 ) -> None:
     known = [cause.id for cause in causes]
     for n, cause in enumerate(causes):
@@ -72,7 +72,7 @@ def _check_names(
         _check_known(notes, ("groups", name), members, known)
 
 
-def _check_known(notes: Notes, steps: Steps, names: Sequence[str], known: Sequence[str]) -> None:
+def _check_known(notes: Mistakes, steps: Steps, names: Sequence[str], known: Sequence[str]) -> None:
     for name in names:
         if name not in known:
             notes.add(steps, f"unknown cause {name!r}{nearest(name, known)}")
@@ -81,7 +81,7 @@ def _check_known(notes: Notes, steps: Steps, names: Sequence[str], known: Sequen
 class _Reader:
     """Reads causes one by one; mistakes go to `notes`."""
 
-    def __init__(self, notes: Notes, registry: Registry, priors: Mapping[str, float]) -> None:
+    def __init__(self, notes: Mistakes, registry: Registry, priors: Mapping[str, float]) -> None:
         self._notes = notes
         self._registry = registry
         self._priors = priors
@@ -106,7 +106,7 @@ class _Reader:
             confounders=shape.confounders,
             next_steps=tuple(shape.next),
             link=shape.link,
-            place=self._notes.place(steps),
+            place=self._notes.position(steps),
         )
 
     def _check(self, shape: CauseShape, steps: Steps) -> None:

@@ -10,7 +10,7 @@ from otel_ofu.model.clock import VirtualClock
 from otel_ofu.rules.backtest import Tick, backtest, differences
 from otel_ofu.rules.explain import explain
 from otel_ofu.rules.files import RuleSet, rules_from_text
-from otel_ofu.rules.files.series import samples
+from otel_ofu.rules.files.cases import samples
 from otel_ofu.rules.numpy.engine import NumpyEngine
 from otel_ofu.store import Store
 

@@ -51,7 +51,7 @@ def _has_gaps(case: Case) -> bool:
 def test_every_threshold_of_a_shipped_rule_says_where_it_comes_from(rule: Rule) -> None:
     """The comment above the rule speaks of every number in its conditions that is no window."""
     lines = _text(rule).splitlines()
-    at = rule.place.line - 1
+    at = rule.position.line - 1
     comment: list[str] = []
     while at and lines[at - 1].lstrip().startswith("#"):
         at -= 1
@@ -71,7 +71,7 @@ def _file(path: str) -> str:
 
 
 def _text(rule: Rule) -> str:
-    return _file(rule.place.path)
+    return _file(rule.position.path)
 
 
 def test_the_pack_has_nothing_to_warn_of() -> None:

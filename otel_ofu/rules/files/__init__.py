@@ -3,9 +3,9 @@
 from otel_ofu.rules.files.load import load_rules, rule_paths, rules_from_text
 from otel_ofu.rules.files.rule import (
     Case,
+    FilePosition,
     Group,
     Limits,
-    Place,
     Rule,
     RuleSet,
     Severity,
@@ -15,9 +15,9 @@ from otel_ofu.rules.files.rule import (
 
 __all__ = [
     "Case",
+    "FilePosition",
     "Group",
     "Limits",
-    "Place",
     "Rule",
     "RuleSet",
     "Severity",

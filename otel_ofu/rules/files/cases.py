@@ -1,4 +1,4 @@
-"""Tests as rule files write them -> `Case`, with the place of every mistake.
+"""Tests as rule files write them -> `Case`, with the position of every mistake.
 
 A key of `series` is `metric`, of the entity that the rule judges, or `entity.metric`: `gpu3.ofu`,
 `gpu1-7.ofu` for several alike, `job.mfu`, `node.load`. All GPUs of a test are of one job and node.
@@ -6,6 +6,7 @@ A key of `series` is `metric`, of the entity that the rule judges, or `entity.me
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,11 +14,43 @@ from dataclasses import dataclass
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.files.yaml import Steps
 from otel_ofu.model import EntityKind
-from otel_ofu.rules.files.notes import Notes
+from otel_ofu.rules.files.mistakes import Mistakes
 from otel_ofu.rules.files.rule import Case
-from otel_ofu.rules.files.series import samples
 from otel_ofu.rules.files.shape import CaseShape, RuleShape
 from otel_ofu.rules.language.names import NameMistake, resolve
+
+MAX_SAMPLES = 100_000
+
+_NUMBER = r"[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?"
+_TOKEN = re.compile(
+    rf"(?:_|(?P<first>-?(?:{_NUMBER}))(?P<percent>%)?(?P<step>[+-](?:{_NUMBER}))?)"
+    r"(?:x(?P<times>[0-9]{1,9}))?"
+)
+
+
+def samples(text: str) -> tuple[float, ...]:
+    """All samples of a series. ValueError names the part that is wrong."""
+    values: list[float] = []
+    for token in text.split():
+        found = _TOKEN.fullmatch(token)
+        if not found or (found["step"] and found["percent"]):
+            raise ValueError(f"{token[:40]!r} is no samples: write 0.1x90, _x6 or 0.5+0.01x30")
+        times = int(found["times"] or 1)
+        if len(values) + times > MAX_SAMPLES:
+            raise ValueError(f"more than {MAX_SAMPLES:,} samples, the most allowed")
+        values += _values(found, times)
+    if not values:
+        raise ValueError("no samples: write 0.1x90, _x6 or 0.5+0.01x30")
+    return tuple(values)
+
+
+def _values(found: re.Match[str], times: int) -> list[float]:
+    if found["first"] is None:
+        return [math.nan] * times
+    first = float(found["first"]) / (100 if found["percent"] else 1)
+    step = float(found["step"] or 0)
+    return [first + step * i for i in range(times)]
+
 
 MAX_GPUS = 1_024
 JUDGED: Mapping[EntityKind, str] = {"gpu": "gpu0", "job": "job", "node": "node"}
@@ -32,9 +65,9 @@ def entity_kind(name: str) -> EntityKind:
 
 @dataclass(frozen=True, slots=True)
 class CaseReader:
-    """Reads the tests of one rule; mistakes go to `notes`."""
+    """Reads the tests of one rule; mistakes go to `mistakes`."""
 
-    notes: Notes
+    mistakes: Mistakes
     registry: Registry
     each: EntityKind
     interval_s: float
@@ -47,18 +80,18 @@ class CaseReader:
         names = [test.name for test in shape.tests]
         for i, name in enumerate(names):
             if name in names[:i]:
-                self.notes.add((*steps, "tests", i, "name"), f"a test {name!r} is already there")
+                self.mistakes.add((*steps, "tests", i, "name"), f"a test {name!r} is already there")
 
     def _case(self, test: CaseShape, steps: Steps) -> Case:
-        step_s = self.notes.duration((*steps, "step"), test.step, self.interval_s)
+        step_s = self.mistakes.duration((*steps, "step"), test.step, self.interval_s)
         if step_s < 1:
-            self.notes.add((*steps, "step"), "a step is at least 1s")
+            self.mistakes.add((*steps, "step"), "a step is at least 1s")
             step_s = 1.0
         series: dict[tuple[str, str], tuple[float, ...]] = {}
         for key in test.series:
             series |= self._series(key, (*steps, "series", key))
         if not test.series:
-            self.notes.add((*steps, "series"), "a test needs at least one series")
+            self.mistakes.add((*steps, "series"), "a test needs at least one series")
         return Case(
             name=test.name,
             step_s=step_s,
@@ -66,7 +99,7 @@ class CaseReader:
             fires_at_s=self._instants(test.fires_at, (*steps, "fires_at")),
             resolves_at_s=self._instants(test.resolves_at, (*steps, "resolves_at")),
             causes=tuple(test.causes),
-            place=self.notes.place(steps),
+            position=self.mistakes.position(steps),
         )
 
     def _series(self, key: str, steps: Steps) -> Mapping[tuple[str, str], tuple[float, ...]]:
@@ -75,17 +108,17 @@ class CaseReader:
         metric = rest if whose else key
         names = _names(whose) if whose else (JUDGED[self.each],)
         try:
-            values = samples(self.notes.file.scalars[steps].value)  # as written: 0x20 is no 32
+            values = samples(self.mistakes.file.scalars[steps].value)  # as written: 0x20 is no 32
         except ValueError as error:
-            self.notes.add(steps, str(error))
+            self.mistakes.add(steps, str(error))
             return {}
         if not names:
-            self.notes.add_key(steps, f"{head}: GPUs count upwards, from 0 to {MAX_GPUS - 1}")
+            self.mistakes.add_key(steps, f"{head}: GPUs count upwards, from 0 to {MAX_GPUS - 1}")
             return {}
         try:
             _check_metric(metric, entity_kind(names[0]), self.registry)
         except NameMistake as mistake:
-            self.notes.add_key(steps, str(mistake))
+            self.mistakes.add_key(steps, str(mistake))
         return {(name, metric): values for name in names}
 
     def _instants(
@@ -94,15 +127,15 @@ class CaseReader:
         if written is None:
             return {}
         if not isinstance(written, dict):
-            return {JUDGED[self.each]: self.notes.duration(steps, written, 0.0)}
+            return {JUDGED[self.each]: self.mistakes.duration(steps, written, 0.0)}
         instants: dict[str, float] = {}
         for name, text in written.items():
             found = _ENTITY.fullmatch(name)
             if not found or entity_kind(name) != self.each or not _names(found):
                 wanted = JUDGED[self.each]
-                self.notes.add_key((*steps, name), f"{name!r} is no {self.each}: write {wanted}")
+                self.mistakes.add_key((*steps, name), f"{name!r} is no {self.each}: write {wanted}")
                 continue
-            at_s = self.notes.duration((*steps, name), text, 0.0)
+            at_s = self.mistakes.duration((*steps, name), text, 0.0)
             instants |= dict.fromkeys(_names(found), at_s)
         return instants
 

@@ -1,4 +1,4 @@
-"""One rule of a file -> a checked `Rule`; what is wrong goes to `notes`."""
+"""One rule of a file -> a checked `Rule`; what is wrong goes to `mistakes`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from otel_ofu.model.errors import ConfigError
 from otel_ofu.model.labels import label_name
 from otel_ofu.rules.annotations import Template, TemplateMistake, parse_template
 from otel_ofu.rules.files.cases import CaseReader
-from otel_ofu.rules.files.notes import Notes
+from otel_ofu.rules.files.mistakes import Mistakes
 from otel_ofu.rules.files.positions import condition_in
 from otel_ofu.rules.files.rule import SEVERITIES, SEVERITY, Limits, Rule, Silence, Timing
 from otel_ofu.rules.files.shape import RuleShape
@@ -31,7 +31,7 @@ _TAKEN = ("alertname",)
 
 
 @dataclass(frozen=True, slots=True)
-class Background:
+class RuleContext:
     """What rules are checked against. `causes` None: any name of a cause goes."""
 
     registry: Registry
@@ -48,16 +48,16 @@ class Background:
 class RuleReader:
     """Reads the rules of one group."""
 
-    notes: Notes
-    background: Background
+    mistakes: Mistakes
+    context: RuleContext
     interval_s: float
 
     def read(self, steps: Steps) -> Rule | None:
         """None after mistakes that leave no rule; all else in it is looked at all the same."""
         try:
-            shape = convert(self.notes.file, RuleShape, steps)
+            shape = convert(self.mistakes.file, RuleShape, steps)
         except ConfigError as error:
-            self.notes.take(error)
+            self.mistakes.take(error)
             rest = self._rest(steps)
             if rest is not None:
                 self._rule(rest, steps)
@@ -66,7 +66,7 @@ class RuleReader:
 
     def _rest(self, steps: Steps) -> RuleShape | None:
         """What is left of a rule without its parts that are of the wrong type."""
-        tree: Any = self.notes.file.tree
+        tree: Any = self.mistakes.file.tree
         for step in steps:
             tree = tree[step]
         good: dict[str, Any] = {"alert": "unnamed"}
@@ -82,10 +82,10 @@ class RuleReader:
     def _rule(self, shape: RuleShape, steps: Steps) -> Rule | None:
         self._check(shape, steps)
         condition = self._condition(shape, steps)
-        known = self.background.entity_labels
+        known = self.context.entity_labels
         labels = self._templates(shape.labels, (*steps, "labels"), known)
         shown = known | labels.keys()
-        cases = CaseReader(self.notes, self.background.registry, shape.each, self.interval_s)
+        cases = CaseReader(self.mistakes, self.context.registry, shape.each, self.interval_s)
         clear = self._expression(shape.each, (*steps, "clear")) if shape.clear else None
         rule = Rule(
             name=shape.alert,
@@ -101,32 +101,32 @@ class RuleReader:
             shadow=shape.shadow,
             link=shape.link,
             tests=cases.read_all(shape, steps),
-            place=self.notes.place(steps),
+            position=self.mistakes.position(steps),
         )
         return rule if condition else None
 
     def _condition(self, shape: RuleShape, steps: Steps) -> Expression | Silence | None:
         if bool(shape.expr) == (shape.silent_for is not None):
-            self.notes.add(steps, "a rule has either expr or silent_for")
+            self.mistakes.add(steps, "a rule has either expr or silent_for")
             return None
         if shape.expr:
             return self._expression(shape.each, (*steps, "expr"))
         if shape.clear:
-            self.notes.add_key((*steps, "clear"), "clear goes with expr, not with silent_for")
-        after_s = self.notes.duration((*steps, "silent_for"), shape.silent_for, 0.0)
+            self.mistakes.add_key((*steps, "clear"), "clear goes with expr, not with silent_for")
+        after_s = self.mistakes.duration((*steps, "silent_for"), shape.silent_for, 0.0)
         if after_s < self.interval_s:
-            self.notes.add((*steps, "silent_for"), "shorter than the interval of the group")
+            self.mistakes.add((*steps, "silent_for"), "shorter than the interval of the group")
         return Silence(after_s)
 
     def _expression(self, each: EntityKind, steps: Steps) -> Expression | None:
         try:
-            return condition_in(self.notes.file, steps, each, self.background.registry)
+            return condition_in(self.mistakes.file, steps, each, self.context.registry)
         except ConfigError as error:
-            self.notes.take(error)
+            self.mistakes.take(error)
             return None
 
     def _timing(self, shape: RuleShape, steps: Steps) -> Timing:
-        note = self.notes.duration
+        note = self.mistakes.duration
         missing_s = MISSING_INTERVALS * self.interval_s
         return Timing(
             note((*steps, "for"), shape.for_, 0.0),
@@ -136,33 +136,33 @@ class RuleReader:
 
     def _limits(self, shape: RuleShape, steps: Steps) -> Limits:
         if not 1 <= shape.min_peers <= MAX_PEERS:
-            self.notes.add((*steps, "min_peers"), f"from 1 to {MAX_PEERS:,} peers")
+            self.mistakes.add((*steps, "min_peers"), f"from 1 to {MAX_PEERS:,} peers")
         if shape.limit < 0:
-            self.notes.add((*steps, "limit"), "a limit is 0 for none, or more")
-        coverage = self.notes.share((*steps, "min_coverage"), shape.min_coverage)
+            self.mistakes.add((*steps, "limit"), "a limit is 0 for none, or more")
+        coverage = self.mistakes.share((*steps, "min_coverage"), shape.min_coverage)
         return Limits(coverage, shape.min_peers)
 
     def _check(self, shape: RuleShape, steps: Steps) -> None:
         if not _RULE_NAME.fullmatch(shape.alert):
             message = "a name has letters, digits and _ only, at most 100, and no digit in front"
-            self.notes.add((*steps, "alert"), message)
+            self.mistakes.add((*steps, "alert"), message)
         if shape.link and not shape.link.startswith(("https://", "http://")):
-            self.notes.add((*steps, "link"), "a link begins with https:// or http://")
+            self.mistakes.add((*steps, "link"), "a link begins with https:// or http://")
         for name in shape.labels:
             if not _LABEL_NAME.fullmatch(name) or name in _TAKEN:
-                self.notes.add_key((*steps, "labels", name), f"{name!r} cannot be a label")
+                self.mistakes.add_key((*steps, "labels", name), f"{name!r} cannot be a label")
         severity = shape.labels.get(SEVERITY)
         if severity is not None and severity not in SEVERITIES:
             message = f"unknown severity {severity!r}; one of: {', '.join(SEVERITIES)}"
-            self.notes.add((*steps, "labels", SEVERITY), message)
+            self.mistakes.add((*steps, "labels", SEVERITY), message)
         self._check_causes(shape, steps)
 
     def _check_causes(self, shape: RuleShape, steps: Steps) -> None:
-        known = self.background.causes
+        known = self.context.causes
         for i, cause in enumerate(shape.causes):
             if known is not None and cause not in known:
                 message = f"unknown cause {cause!r}{nearest(cause, known)}"
-                self.notes.add((*steps, "causes", i), message)
+                self.mistakes.add((*steps, "causes", i), message)
 
     def _templates(
         self, texts: Mapping[str, str], steps: Steps, known: Collection[str]
@@ -172,10 +172,10 @@ class RuleReader:
             try:
                 template = parse_template(text, known)
             except TemplateMistake as mistake:
-                self.notes.add_in((*steps, name), mistake.offset, mistake.message)
+                self.mistakes.add_in((*steps, name), mistake.offset, mistake.message)
                 continue
             templates[name] = template
             if "labels" in steps and any(not p.label for p in template.placeholders):
                 message = "a label stays the same: it may speak of $labels only"
-                self.notes.add((*steps, name), message)
+                self.mistakes.add((*steps, name), message)
         return templates

@@ -31,8 +31,8 @@ def lint(rules: RuleSet, step_s: float = STEP_S) -> list[Problem]:
 
 
 def _at(rule: Rule, message: str) -> Problem:
-    place = rule.place
-    return Problem(place.path, place.line, place.column, f"{rule.name}: {message}")
+    position = rule.position
+    return Problem(position.path, position.line, position.column, f"{rule.name}: {message}")
 
 
 def _timing(rule: Rule, group: Group) -> Iterator[str]:
@@ -83,5 +83,5 @@ def _duplicates(rules: RuleSet) -> Iterator[Problem]:
     for rule in rules:
         same = first.setdefault((rule.each, rule.condition_id), rule)
         if same is not rule and same.timing == rule.timing:
-            place = f"{same.place.path}:{same.place.line}"
-            yield _at(rule, f"the same condition as {same.name} at {place}")
+            position = f"{same.position.path}:{same.position.line}"
+            yield _at(rule, f"the same condition as {same.name} at {position}")

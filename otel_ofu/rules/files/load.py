@@ -13,9 +13,9 @@ from pathlib import Path
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.files.yaml import Steps, YamlFile, convert, parse_yaml, problem_at, read_yaml
 from otel_ofu.model.errors import ConfigError, Problem
-from otel_ofu.rules.files.compile import Background, RuleReader
-from otel_ofu.rules.files.notes import Notes
-from otel_ofu.rules.files.rule import Group, Place, Rule, RuleSet, Silence
+from otel_ofu.rules.files.compile import RuleContext, RuleReader
+from otel_ofu.rules.files.mistakes import Mistakes
+from otel_ofu.rules.files.rule import FilePosition, Group, Rule, RuleSet, Silence
 from otel_ofu.rules.files.shape import FileOutline
 
 MIN_INTERVAL_S, MAX_INTERVAL_S = 1.0, 86_400.0
@@ -57,22 +57,22 @@ def load_rules(
             files.append(read_yaml(path))
         except ConfigError as error:
             problems += error.problems
-    return rules_of(files, Background(registry, causes), problems)
+    return rules_of(files, RuleContext(registry, causes), problems)
 
 
 def rules_from_text(text: str, registry: Registry, path: str = "rules.yaml") -> RuleSet:
     """The rules of a text, without the built-in one. Raises ConfigError."""
-    return _rule_set([parse_yaml(text, path)], Background(registry), [])
+    return _rule_set([parse_yaml(text, path)], RuleContext(registry), [])
 
 
 def rules_of(
-    files: Sequence[YamlFile], background: Background, problems: Iterable[Problem] = ()
+    files: Sequence[YamlFile], context: RuleContext, problems: Iterable[Problem] = ()
 ) -> RuleSet:
     """The rules of parsed files; `problems` are those of files that could not be parsed."""
-    rules = _rule_set(files, background, list(problems))
+    rules = _rule_set(files, context, list(problems))
     if any(isinstance(rule.condition, Silence) and rule.each == "gpu" for rule in rules):
         return rules
-    built_in = rules_from_text(BUILT_IN, background.registry, "built-in")
+    built_in = rules_from_text(BUILT_IN, context.registry, "built-in")
     names = {group.name for group in rules.groups} | {rule.name for rule in rules}
     taken = names & {"built-in", "EntitySilent"}
     return rules if taken else RuleSet((*rules.groups, *built_in.groups))
@@ -91,52 +91,50 @@ def rule_paths(paths: Iterable[str | Path]) -> list[Path]:
     return list(found)
 
 
-def _rule_set(
-    files: Sequence[YamlFile], background: Background, problems: list[Problem]
-) -> RuleSet:
+def _rule_set(files: Sequence[YamlFile], context: RuleContext, problems: list[Problem]) -> RuleSet:
     groups: list[Group] = []
     texts = {file.path: file.text for file in files}
     for file in files:
-        notes = Notes(file)
-        groups += _groups(notes, background)
-        problems += notes.problems
+        mistakes = Mistakes(file)
+        groups += _groups(mistakes, context)
+        problems += mistakes.problems
     rules = list(chain.from_iterable(group.rules for group in groups))
-    problems += _duplicates("group", ((group.name, group.place) for group in groups), texts)
-    problems += _duplicates("rule", ((rule.name, rule.place) for rule in rules), texts)
+    problems += _duplicates("group", ((group.name, group.position) for group in groups), texts)
+    problems += _duplicates("rule", ((rule.name, rule.position) for rule in rules), texts)
     if len(rules) > MAX_RULES:
-        place = rules[MAX_RULES].place
+        position = rules[MAX_RULES].position
         message = f"{len(rules):,} rules; at most {MAX_RULES:,} are allowed"
-        problems.append(Problem(place.path, place.line, place.column, message))
+        problems.append(Problem(position.path, position.line, position.column, message))
     if problems:
         raise ConfigError(sorted(problems, key=lambda p: (p.path, p.line, p.column)))
     return RuleSet(tuple(groups))
 
 
-def _groups(notes: Notes, background: Background) -> list[Group]:
+def _groups(mistakes: Mistakes, context: RuleContext) -> list[Group]:
     try:
-        outline = convert(notes.file, FileOutline)
+        outline = convert(mistakes.file, FileOutline)
     except ConfigError as error:
-        notes.take(error)
+        mistakes.take(error)
         return []
     groups: list[Group] = []
     for g, group in enumerate(outline.groups):
         steps: Steps = ("groups", g)
-        interval_s = notes.duration((*steps, "interval"), group.interval, 30.0)
+        interval_s = mistakes.duration((*steps, "interval"), group.interval, 30.0)
         if not MIN_INTERVAL_S <= interval_s <= MAX_INTERVAL_S or interval_s % 1:
             message = "an interval is a whole number of seconds, from 1s to 1d"
-            notes.add((*steps, "interval"), message)
-        reader = RuleReader(notes, background, interval_s)
+            mistakes.add((*steps, "interval"), message)
+        reader = RuleReader(mistakes, context, interval_s)
         rules = tuple(_rules(reader, len(group.rules), (*steps, "rules")))
-        groups.append(Group(group.name, interval_s, rules, notes.place((*steps, "name"))))
+        groups.append(Group(group.name, interval_s, rules, mistakes.position((*steps, "name"))))
     return groups
 
 
 def _rules(reader: RuleReader, count: int, steps: Steps) -> Iterator[Rule]:
-    problems = reader.notes.problems
+    problems = reader.mistakes.problems
     for index in range(count):
         if len(problems) >= MAX_PROBLEMS:
-            message = "too many mistakes: from here on nothing was looked at"
-            reader.notes.add((*steps, index), message)
+            message = "too many mistakes: the rest of the file was not checked"
+            reader.mistakes.add((*steps, index), message)
             return
         rule = reader.read((*steps, index))
         if rule is not None:
@@ -144,15 +142,45 @@ def _rules(reader: RuleReader, count: int, steps: Steps) -> Iterator[Rule]:
 
 
 def _duplicates(
-    what: str, named: Iterable[tuple[str, Place]], texts: Mapping[str, str]
+    what: str, named: Iterable[tuple[str, FilePosition]], texts: Mapping[str, str]
 ) -> list[Problem]:
-    first: dict[str, Place] = {}
+    first: dict[str, FilePosition] = {}
     problems: list[Problem] = []
-    for name, place in named:
+    for name, position in named:
         if name in first:
             there = f"{first[name].path}:{first[name].line}"
             message = f"a {what} {name!r} is already there, at {there}"
-            text = texts[place.path]
-            problems.append(problem_at(place.path, text, place.line, place.column, message))
-        first.setdefault(name, place)
+            at = (position.path, texts[position.path], position.line, position.column)
+            problems.append(problem_at(*at, message))
+        first.setdefault(name, position)
     return problems
+
+
+_Mark = tuple[int, int, int]
+
+
+class FileWatch:
+    """Files, and the rule files of folders; new and removed files count as changes."""
+
+    def __init__(self, paths: Iterable[str | Path]) -> None:
+        self._paths = tuple(paths)
+        self._marks = self._scan()
+
+    def changed(self) -> bool:
+        """True once after every change."""
+        before, self._marks = self._marks, self._scan()
+        return self._marks != before
+
+    def _scan(self) -> Mapping[Path, _Mark | None]:
+        try:
+            return {path: _mark(path) for path in rule_paths(self._paths)}
+        except OSError:  # a folder that cannot be listed now: the load says why
+            return {}
+
+
+def _mark(path: Path) -> _Mark | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

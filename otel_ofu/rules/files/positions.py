@@ -1,6 +1,6 @@
 """An offset into a condition -> the line and column of the YAML file that holds it.
 
-Enters: a `YamlFile`, the steps to a text value, an offset into that value. Leaves: the exact place,
+Enters: a `YamlFile`, the steps to a text value, an offset into that value. Leaves: the position,
 for plain, quoted and block scalars. Folding and indentation only ever change white space, so the
 value is laid along the raw text, and white space that differs is stepped over.
 """
@@ -41,11 +41,11 @@ _ESCAPED = {
 }
 
 # A character of the raw text or an escape: where it stands, and what it means.
-_Piece = tuple[int, str]
+_Char = tuple[int, str]
 
 
 def condition_in(file: YamlFile, steps: Steps, each: EntityKind, registry: Registry) -> Expression:
-    """The condition under `steps` of a file. Raises ConfigError with the place of each mistake."""
+    """The condition under `steps` of a file. Raises ConfigError, a problem a mistake."""
     text = file.scalars[steps].value
     try:
         return parse_condition(text, each, registry)
@@ -59,11 +59,11 @@ def problem_in(file: YamlFile, steps: Steps, offset: int, message: str) -> Probl
     """A problem at character `offset` (from 0) of the text value under `steps`."""
     if steps not in file.scalars:
         return file.problem(steps, message)
-    line, column = place_in(file, steps, offset)
+    line, column = line_column(file, steps, offset)
     return problem_at(file.path, file.text, line, column, message)
 
 
-def place_in(file: YamlFile, steps: Steps, offset: int) -> tuple[int, int]:
+def line_column(file: YamlFile, steps: Steps, offset: int) -> tuple[int, int]:
     """Line and column, from 1, of character `offset` of the text value under `steps`."""
     node = file.scalars[steps]
     starts = [0, *(found.end() for found in _BREAK.finditer(file.text))]
@@ -80,34 +80,34 @@ def _position(starts: list[int], mark: yaml.Mark, length: int) -> int:
 
 def _raw_position(raw: str, node: yaml.ScalarNode, offset: int) -> int:
     """Where in the raw text of a scalar the character `offset` of its value stands."""
-    pieces = list(_pieces(raw, node.style))
+    characters = list(_characters(raw, node.style))
     at = 0
-    after = pieces[0][0] if pieces else 0
+    after = characters[0][0] if characters else 0
     for character in node.value[:offset]:
-        at = _beyond(pieces, at, character)
+        at = _beyond(characters, at, character)
         if not character.isspace():
-            after = pieces[at][0] if at < len(pieces) else len(raw)
+            after = characters[at][0] if at < len(characters) else len(raw)
     if offset >= len(node.value.rstrip()):
         return after
-    while at < len(pieces) and _is_layout(pieces, at) and not node.value[offset].isspace():
+    while at < len(characters) and _is_layout(characters, at) and not node.value[offset].isspace():
         at += 1
-    return pieces[min(at, len(pieces) - 1)][0]
+    return characters[min(at, len(characters) - 1)][0]
 
 
-def _beyond(pieces: list[_Piece], at: int, character: str) -> int:
-    """The index after the piece that `character` of the value came from."""
+def _beyond(characters: list[_Char], at: int, character: str) -> int:
+    """The index after the one that `character` of the value came from."""
     if character.isspace():
-        return at + 1 if at < len(pieces) and pieces[at][1].isspace() else at
-    while at < len(pieces) and pieces[at][1] != character:
+        return at + 1 if at < len(characters) and characters[at][1].isspace() else at
+    while at < len(characters) and characters[at][1] != character:
         at += 1
     return at + 1
 
 
-def _is_layout(pieces: list[_Piece], at: int) -> bool:
-    return pieces[at][1].isspace() or not pieces[at][1]
+def _is_layout(characters: list[_Char], at: int) -> bool:
+    return characters[at][1].isspace() or not characters[at][1]
 
 
-def _pieces(raw: str, style: str | None) -> Iterator[_Piece]:
+def _characters(raw: str, style: str | None) -> Iterator[_Char]:
     """The characters of a scalar without quotes and block header; the end as an empty piece."""
     match style:
         case "'":
@@ -122,14 +122,14 @@ def _pieces(raw: str, style: str | None) -> Iterator[_Piece]:
     yield len(raw) - (style in {"'", '"'}), ""
 
 
-def _single_quoted(raw: str) -> Iterator[_Piece]:
+def _single_quoted(raw: str) -> Iterator[_Char]:
     at = 1
     while at < len(raw) - 1:
         yield at, raw[at]
         at += 2 if raw[at] == "'" else 1
 
 
-def _double_quoted(raw: str) -> Iterator[_Piece]:
+def _double_quoted(raw: str) -> Iterator[_Char]:
     at = 1
     while at < len(raw) - 1:
         escape = _ESCAPE.match(raw, at)

@@ -19,7 +19,7 @@ SEVERITY = "severity"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FilePosition:
     """Where something stands in a rule file; lines and columns count from 1."""
 
     path: str = ""
@@ -64,7 +64,7 @@ class Case:
     fires_at_s: Mapping[str, float] = field(default_factory=dict)
     resolves_at_s: Mapping[str, float] = field(default_factory=dict)
     causes: tuple[str, ...] = ()
-    place: Place = Place()
+    position: FilePosition = FilePosition()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Rule:
     shadow: bool = False
     link: str = ""
     tests: tuple[Case, ...] = ()
-    place: Place = Place()
+    position: FilePosition = FilePosition()
 
     @property
     def severity(self) -> Severity:
@@ -125,7 +125,7 @@ class Group:
     name: str
     interval_s: float
     rules: tuple[Rule, ...]
-    place: Place = Place()
+    position: FilePosition = FilePosition()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """What a rule file may hold, as types; the JSON Schema for editors is made from them.
 
-Durations and shares are text here: `quantities` reads them and says what is allowed.
+Durations and shares are text here: `mistakes` reads them.
 """
 
 from __future__ import annotations
@@ -112,10 +112,19 @@ class FileShape(_Block, frozen=True, kw_only=True):
 
 
 class GroupOutline(_Group, frozen=True, kw_only=True):
-    """A group whose rules are looked at one by one, so that one mistake does not hide others."""
+    """A group whose rules are checked one by one, so that one mistake does not hide others."""
 
     rules: list[dict[str, Any]]
 
 
 class FileOutline(_Block, frozen=True, kw_only=True):
     groups: list[GroupOutline]
+
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def schema() -> dict[str, Any]:
+    """JSON Schema, draft 2020-12, of one rule file."""
+    made = msgspec.json.schema(FileShape)
+    return {"$schema": DIALECT, "title": "Rules of otel-ofu", **made}

@@ -59,10 +59,15 @@ _MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 6
 
 def duration_s(text: Token) -> float:
     """`1h30m` in seconds. Raises TypeMistake."""
-    milliseconds = sum(int(count) * _MS[unit] for count, unit in _PART.findall(text))
-    if milliseconds > _MS["d"] * MAX_DAYS:
+    length_ms = milliseconds(text)
+    if length_ms > _MS["d"] * MAX_DAYS:
         raise TypeMistake(text, f"{shown(text)} is longer than {MAX_DAYS} days, the most allowed")
-    return milliseconds / 1000
+    return length_ms / 1000
+
+
+def milliseconds(text: str) -> int:
+    """The sum of the parts of a duration, whose shape was checked before."""
+    return sum(int(count) * _MS[unit] for count, unit in _PART.findall(text))
 
 
 def quantile_share(part: ParseTree) -> float:

@@ -14,7 +14,7 @@ from otel_ofu.catalog.prometheus_names import metric_name
 from otel_ofu.catalog.registry import Metric, Registry
 from otel_ofu.model import Attribute, Entity, EntityKind
 from otel_ofu.model.labels import label_name
-from otel_ofu.rules.files.series import MAX_SAMPLES
+from otel_ofu.rules.files.cases import MAX_SAMPLES
 from otel_ofu.rules.language.names import nearest
 
 IDS: Mapping[EntityKind, str] = {"gpu": "hw_id", "job": "ofu_job_id", "node": "host_name"}
@@ -27,7 +27,7 @@ _VALUES = re.compile(
 )
 
 
-class Inputs:
+class SeriesReader:
     """Collects series; ValueError says what is wrong with one."""
 
     def __init__(self, registry: Registry) -> None:

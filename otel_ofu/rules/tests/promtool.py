@@ -19,10 +19,10 @@ from otel_ofu.model.errors import ConfigError
 from otel_ofu.model.labels import entity_labels
 from otel_ofu.rules.annotations import duration_words
 from otel_ofu.rules.files.load import load_rules
-from otel_ofu.rules.files.notes import Notes
+from otel_ofu.rules.files.mistakes import Mistakes
 from otel_ofu.rules.files.rule import RuleSet
 from otel_ofu.rules.lifecycle.change import Change
-from otel_ofu.rules.tests.inputs import Inputs
+from otel_ofu.rules.tests.inputs import SeriesReader
 from otel_ofu.rules.tests.run import Result
 from otel_ofu.rules.tests.world import Story, World
 
@@ -66,20 +66,21 @@ def is_promtool_file(file: YamlFile) -> bool:
 
 
 def run_promtool_file(path: str | Path, registry: Registry) -> list[Result]:
-    """Runs every test of a file. Raises ConfigError with the places of its mistakes.
+    """Runs every test of a file. Raises ConfigError with the positions of its mistakes.
 
     Rules are judged at the interval of their own group, which stands above `evaluation_interval`.
     """
     file = read_yaml(path)
     shape = convert(file, PromFile)
-    notes = Notes(file)
+    mistakes = Mistakes(file)
     rules = load_rules((Path(path).parent / name for name in shape.rule_files), registry)
     runs = [
-        _Run(notes, rules, registry, ("tests", i)).run(test) for i, test in enumerate(shape.tests)
+        _Run(mistakes, rules, registry, ("tests", i)).run(test)
+        for i, test in enumerate(shape.tests)
     ]
-    notes.duration(("evaluation_interval",), shape.evaluation_interval, 60.0)
-    if notes.problems:
-        raise ConfigError(notes.problems)
+    mistakes.duration(("evaluation_interval",), shape.evaluation_interval, 60.0)
+    if mistakes.problems:
+        raise ConfigError(mistakes.problems)
     return [result for results in runs for result in results]
 
 
@@ -87,7 +88,7 @@ def run_promtool_file(path: str | Path, registry: Registry) -> list[Result]:
 class _Run:
     """One block of tests: all of them look at the same story."""
 
-    notes: Notes
+    mistakes: Mistakes
     rules: RuleSet
     registry: Registry
     steps: Steps
@@ -95,33 +96,33 @@ class _Run:
     def run(self, test: PromTest) -> list[Result]:
         story = self._story(test)
         due = self._due(test)
-        if self.notes.problems:
+        if self.mistakes.problems:
             return []
         length_s = max([story.length_s, *due.values()])
         long_enough = Story(story.step_s, story.entities, _lengthened(story, length_s))
         return list(self._results(test, due, World(self.rules, long_enough, self.registry)))
 
     def _story(self, test: PromTest) -> Story:
-        step_s = self.notes.duration((*self.steps, "interval"), test.interval, 60.0)
-        inputs = Inputs(self.registry)
+        step_s = self.mistakes.duration((*self.steps, "interval"), test.interval, 60.0)
+        inputs = SeriesReader(self.registry)
         for i, written in enumerate(test.input_series):
             steps = (*self.steps, "input_series", i)
             try:
-                values = self.notes.file.scalars[
+                values = self.mistakes.file.scalars[
                     *steps, "values"
                 ].value  # as written: 0x20 is no 32
                 inputs.add(written.series, values)
             except ValueError as error:
-                self.notes.add((*steps, "series"), str(error))
+                self.mistakes.add((*steps, "series"), str(error))
         return Story(step_s or 60.0, inputs.entities, inputs.series)
 
     def _due(self, test: PromTest) -> dict[int, float]:
         due: dict[int, float] = {}
         for i, alert in enumerate(test.alert_rule_test):
             steps = (*self.steps, "alert_rule_test", i)
-            due[i] = self.notes.duration((*steps, "eval_time"), alert.eval_time, 0.0)
+            due[i] = self.mistakes.duration((*steps, "eval_time"), alert.eval_time, 0.0)
             if self.rules.find(alert.alertname) is None:
-                self.notes.add((*steps, "alertname"), f"no rule {alert.alertname!r}")
+                self.mistakes.add((*steps, "alertname"), f"no rule {alert.alertname!r}")
         return due
 
     def _results(self, test: PromTest, due: Mapping[int, float], world: World) -> Iterator[Result]:
@@ -138,11 +139,11 @@ class _Run:
         self, test: PromTest, index: int, due: Mapping[int, float], active: Sequence[Change]
     ) -> Result:
         alert = test.alert_rule_test[index]
-        place = self.notes.place((*self.steps, "alert_rule_test", index))
+        position = self.mistakes.position((*self.steps, "alert_rule_test", index))
         found = [change for change in active if change.rule == alert.alertname]
         failures = tuple(_differences(alert, found))
         name = f"{test.name or 'test'} at {duration_words(due[index])}"
-        return Result(alert.alertname, name, failures, place)
+        return Result(alert.alertname, name, failures, position)
 
 
 def _lengthened(story: Story, length_s: float) -> dict[tuple[str, str], Sequence[float]]:

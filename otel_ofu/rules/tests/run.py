@@ -9,12 +9,12 @@ from otel_ofu.catalog.registry import Registry
 from otel_ofu.model import Attribute, Entity
 from otel_ofu.rules.annotations import duration_words
 from otel_ofu.rules.files.cases import JUDGED, entity_kind
-from otel_ofu.rules.files.rule import Case, Group, Place, Rule, RuleSet
+from otel_ofu.rules.files.rule import Case, FilePosition, Group, Rule, RuleSet
 from otel_ofu.rules.lifecycle.change import Change, ChangeKind
 from otel_ofu.rules.tests.world import START_S, Story, World
 
 SKU = "h100-sxm5"
-NOWHERE = Place()
+NOWHERE = FilePosition()
 VERBS: Mapping[ChangeKind, tuple[str, str]] = {
     "opened": ("fire", "fired"),
     "resolved": ("resolve", "resolved"),
@@ -29,7 +29,7 @@ class Result:
     rule: str
     test: str
     failures: tuple[str, ...] = ()
-    place: Place = NOWHERE
+    position: FilePosition = NOWHERE
 
     @property
     def passed(self) -> bool:
@@ -62,7 +62,7 @@ def run_case(rule: Rule, interval_s: float, case: Case, registry: Registry) -> R
     for _ in world.run():
         pass
     failures = (*_compare(rule, case.fires_at_s, "opened", world.told), *_ends(rule, case, world))
-    return Result(rule.name, case.name, failures, case.place)
+    return Result(rule.name, case.name, failures, case.position)
 
 
 def _ends(rule: Rule, case: Case, world: World) -> Iterator[str]:

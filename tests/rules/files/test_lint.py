@@ -9,8 +9,7 @@ import pytest
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.rules.files import rules_from_text
 from otel_ofu.rules.files.lint import lint
-from otel_ofu.rules.files.shape import RuleShape
-from otel_ofu.rules.schema import schema
+from otel_ofu.rules.files.shape import RuleShape, schema
 
 RULE = """
       - alert: {name}

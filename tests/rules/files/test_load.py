@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.model.errors import ConfigError
 from otel_ofu.rules.files import RuleSet, Silence, load_rules, rules_from_text
-from otel_ofu.rules.files.quantities import duration_s, share
-from otel_ofu.rules.files.series import samples
+from otel_ofu.rules.files.cases import samples
+from otel_ofu.rules.files.mistakes import duration_s, share
 from otel_ofu.rules.language.syntax import Expression
 
 REGISTRY = load_registry()
@@ -85,7 +85,7 @@ def test_a_good_file_becomes_rules() -> None:
     assert case.series["gpu0", "ofu"] == (0.0,) * 20  # 0x20 is no hexadecimal number
     assert case.series["gpu2", "ofu"] == (0.08, 0.08)
     assert case.series["gpu3", "power"] == (1.0, 1.5)
-    assert rule.place.line == 6
+    assert rule.position.line == 6
 
 
 def test_all_files_are_looked_at_before_anything_is_told(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.files.yaml import YamlFile, parse_yaml
 from otel_ofu.model.errors import ConfigError
-from otel_ofu.rules.files.positions import condition_in, place_in, problem_in
+from otel_ofu.rules.files.positions import condition_in, line_column, problem_in
 
 STEPS = ("rules", 0, "expr")
 
@@ -52,7 +52,7 @@ def test_every_character_is_found_again(layout: str) -> None:
     file = rule_file(LAYOUTS[layout])
     value = file.scalars[STEPS].value
     for offset, character in enumerate(value):
-        found = character_at(file, place_in(file, STEPS, offset))
+        found = character_at(file, line_column(file, STEPS, offset))
         assert found in {character, "\\"} or character.isspace()
 
 
@@ -64,14 +64,14 @@ def test_quotes_double_inside_single_quotes(text: str, pad: int) -> None:
     quoted = "'" + text.replace("'", "''") + "'"
     file = rule_file(" " * pad + quoted)
     for offset, character in enumerate(text):
-        assert character_at(file, place_in(file, STEPS, offset)) == character
+        assert character_at(file, line_column(file, STEPS, offset)) == character
 
 
 @pytest.mark.parametrize("layout", ["plain", "single quotes", "literal block", "folded block"])
 def test_the_end_is_behind_the_last_character(layout: str) -> None:
     file = rule_file(LAYOUTS[layout])
     value = file.scalars[STEPS].value
-    line, column = place_in(file, STEPS, len(value.rstrip()))
+    line, column = line_column(file, STEPS, len(value.rstrip()))
     assert file.text.split("\n")[line - 1][: column - 1].endswith("15%")
 
 
@@ -85,6 +85,6 @@ def test_an_empty_condition_has_a_place(expr: str) -> None:
 
 def test_windows_line_ends_and_a_value_that_is_no_text() -> None:
     file = parse_yaml("rules:\r\n  - expr: |\r\n      ofu\r\n      < x\r\n", "r.yaml")
-    assert place_in(file, STEPS, file.scalars[STEPS].value.index("x")) == (4, 9)
+    assert line_column(file, STEPS, file.scalars[STEPS].value.index("x")) == (4, 9)
     problem = problem_in(rule_file("[1]"), STEPS, 3, "no text")
     assert (problem.line, problem.column) == (3, 11)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from otel_ofu.rules.files.watch import FileWatch
+from otel_ofu.rules.files.load import FileWatch
 
 
 def test_a_change_is_told_once(tmp_path: Path) -> None:

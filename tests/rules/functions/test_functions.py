@@ -9,6 +9,7 @@ import pytest
 
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.model import EntityKind
+from otel_ofu.rules.files.shape import schema
 from otel_ofu.rules.functions import (
     GROUP_FUNCTIONS,
     SCALAR_FUNCTIONS,
@@ -21,7 +22,6 @@ from otel_ofu.rules.language.syntax import Expression, walk
 from otel_ofu.rules.numpy.engine import NumpyEngine
 from otel_ofu.rules.promql.compiler import alert_query, verdict_query
 from otel_ofu.rules.promql.settings import CompilerSettings
-from otel_ofu.rules.schema import schema
 from otel_ofu.rules.verdicts import UNKNOWN, Question
 from tests.store.fleets import START_S, Bench, gpu, seen
 

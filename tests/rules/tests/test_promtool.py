@@ -10,7 +10,7 @@ from otel_ofu.catalog.registry import load_registry
 from otel_ofu.files.yaml import read_yaml
 from otel_ofu.model.errors import ConfigError
 from otel_ofu.rules.tests import is_promtool_file, run_promtool_file
-from otel_ofu.rules.tests.inputs import Inputs, promtool_samples
+from otel_ofu.rules.tests.inputs import SeriesReader, promtool_samples
 
 REGISTRY = load_registry()
 RULES = """
@@ -79,7 +79,7 @@ def test_alerts_are_compared_at_the_time_asked_for(tmp_path: Path) -> None:
         ("two GPUs at 25m", ()),
         ("two GPUs at 1h", ()),
     ]
-    assert results[0].place.line == 17
+    assert results[0].position.line == 17
 
 
 def test_a_difference_says_what_is_firing(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_samples_follow_the_notation_of_promtool() -> None:
 
 
 def test_series_become_entities_with_their_attributes() -> None:
-    inputs = Inputs(REGISTRY)
+    inputs = SeriesReader(REGISTRY)
     inputs.add('hw_power_watts{hw_id="G",hw_type="gpu",host_name="n\\"1"}', "5x1")
     inputs.add('ofu_gpu_throttle_active_ratio{hw_id="G",ofu_throttle_reason="thermal"}', "1")
     assert set(inputs.series) == {("gpu G", "power"), ("gpu G", "throttled:thermal")}
