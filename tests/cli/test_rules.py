@@ -108,7 +108,7 @@ def test_a_recording_is_tried_and_two_versions_are_compared(tmp_path: Path, rule
         (["rules"], 2, "VERB"),
         (["rules", "check", "nothing.yaml"], 2, "nothing.yaml"),
         (["rules", "check", "."], 2, ".: no rules in it"),
-        (["rules", "check", ""], 2, "'' is no file"),
+        (["rules", "check", ""], 2, "'' is not a file"),
         (["run", "-c", ""], 2, "not a regular file"),
         (["rules", "explain", "Nothing"], 2, "no rule 'Nothing'; there are: "),
         (["rules", "explain", "LowOfuWhileBusy"], 1, "is the agent running here?"),
