@@ -14,7 +14,7 @@ import msgspec
 
 from otel_ofu.app.deriving import deriver
 from otel_ofu.config import Gpu
-from otel_ofu.mfu.peaks import TERA
+from otel_ofu.mfu.report import TERA
 from otel_ofu.model.errors import ConfigError, Problem
 from otel_ofu.report import Gather, SpeedReport
 from otel_ofu.sources.recording import RecordingSource

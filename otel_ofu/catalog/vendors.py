@@ -79,7 +79,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     max_clock_hz: dict[str, float] = {}
 
 
-class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _VendorsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     relabelled_prefix: str
     mig_slices: dict[str, int]
     profiles: dict[str, Profile]
@@ -98,7 +98,7 @@ class Candidate:
 class Vendors:
     """All profiles, and the look-up from a metric name to its candidates."""
 
-    def __init__(self, file: _File, registry: Registry) -> None:
+    def __init__(self, file: _VendorsFile, registry: Registry) -> None:
         self.profiles: Mapping[str, Profile] = file.profiles
         self.relabelled_prefix = file.relabelled_prefix
         self._mig_slices = file.mig_slices
@@ -146,7 +146,7 @@ def _rows(profile: Profile, registry: Registry) -> Iterator[MetricRow]:
 def load_vendors() -> Vendors:
     """The profiles of this package; parsed once."""
     text = files("otel_ofu.catalog").joinpath("vendors.yaml").read_text("utf-8")
-    file = msgspec.convert(yaml.load(text, Loader=_loader()), _File)  # noqa: S506 - safe loaders
+    file = msgspec.convert(yaml.load(text, Loader=_loader()), _VendorsFile)  # noqa: S506 - safe loaders
     return Vendors(file, load_registry())
 
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from otel_ofu.catalog.skus import PRECISIONS, Sku, load_skus
 from otel_ofu.mfu.flops import (
+    CommonMistake,
     FlopsBreakdown,
-    Mistake,
     ModelKeyError,
     config_path,
     known_models,
@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _counted(arguments: argparse.Namespace) -> tuple[FlopsBreakdown, Sequence[Mistake]]:
+def _counted(arguments: argparse.Namespace) -> tuple[FlopsBreakdown, Sequence[CommonMistake]]:
     config, seq_len = read_config(arguments.config), arguments.seq_len
     try:
         flops = model_flops(config, seq_len, masking=arguments.masking)

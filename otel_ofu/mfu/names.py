@@ -1,7 +1,8 @@
-"""Metric names of training jobs -> what they mean, for OTLP and for Prometheus.
+"""What jobs report of their speed, in one vocabulary for logs, patterns and metric names.
 
-Enters: a metric's name and unit as received. Leaves: a `JobSeries` that converts its values, or
-None for a name that is not known. Matching is by whole names: nothing is guessed from parts.
+Enters: a metric's name and unit as received, over OTLP or from Prometheus. Leaves: a
+`ReportedSeries` that converts its values to the unit of the field of a `JobReport` that it fills,
+or None for an unknown name. Matching is by whole names: nothing is guessed from parts.
 """
 
 from __future__ import annotations
@@ -11,19 +12,69 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
+from types import MappingProxyType
+from typing import Literal
 
 import msgspec
 
 from otel_ofu.files.yaml import convert, parse_yaml
-from otel_ofu.mfu.quantities import QUANTITIES, Conversion, Field, Quantity
+
+Field = Literal[
+    "tflops_per_gpu", "mfu", "tokens_per_s", "tokens_per_s_per_gpu", "samples_per_s", "step_s"
+]
+Quantity = Literal[
+    "mfu",
+    "mfu_percent",
+    "tflops_per_gpu",
+    "flops_per_gpu",
+    "tokens_per_s",
+    "tokens_per_s_per_gpu",
+    "samples_per_s",
+    "step_s",
+    "step_ms",
+    "steps_per_s",
+]
 
 
 @dataclass(frozen=True, slots=True)
-class JobSeries:
+class QuantityConversion:
+    """`value x scale` in the unit of `field`, or `scale / value` for a rate that is a time."""
+
+    field: Field
+    scale: float = 1.0
+    inverse: bool = False
+
+    def apply(self, value: float) -> float | None:
+        """The converted value; None below 0, by which frameworks mean "unknown"."""
+        if not 0.0 <= value < float("inf"):
+            return None
+        if not self.inverse:
+            return value * self.scale
+        return self.scale / value if value else None
+
+
+QUANTITIES: Mapping[Quantity, QuantityConversion] = MappingProxyType(
+    {
+        "mfu": QuantityConversion("mfu"),
+        "mfu_percent": QuantityConversion("mfu", 0.01),
+        "tflops_per_gpu": QuantityConversion("tflops_per_gpu"),
+        "flops_per_gpu": QuantityConversion("tflops_per_gpu", 1e-12),
+        "tokens_per_s": QuantityConversion("tokens_per_s"),
+        "tokens_per_s_per_gpu": QuantityConversion("tokens_per_s_per_gpu"),
+        "samples_per_s": QuantityConversion("samples_per_s"),
+        "step_s": QuantityConversion("step_s"),
+        "step_ms": QuantityConversion("step_s", 1e-3),
+        "steps_per_s": QuantityConversion("step_s", inverse=True),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedSeries:
     """What a metric of a job means: the field it fills, and the way into that field's unit."""
 
     field: Field
-    conversion: Conversion
+    conversion: QuantityConversion
     framework: str
 
     def value(self, received: float) -> float | None:
@@ -40,7 +91,7 @@ class SeriesName(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     exact: bool = False
 
 
-class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _NamesFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     prefixes: list[str]
     series: list[SeriesName]
 
@@ -59,8 +110,8 @@ class SeriesNames:
                 if plain and not one.exact:
                     self._loose[plain] = one
 
-    def recognise(self, name: str, unit: str = "") -> JobSeries | None:
-        """What `name` means. `unit` (UCUM or words, as received) corrects scale, if it is known."""
+    def recognise(self, name: str, unit: str = "") -> ReportedSeries | None:
+        """What `name` means. `unit` (UCUM or text, as received) corrects scale, if it is known."""
         found = self._exact.get(name) or self._find(_plain(name))
         return None if found is None else _with_unit(found, unit)
 
@@ -86,11 +137,11 @@ class SeriesNames:
 def built_in_names() -> SeriesNames:
     """The names of this package; parsed once."""
     text = files("otel_ofu.mfu").joinpath("names.yaml").read_bytes()
-    parsed = convert(parse_yaml(text, "names.yaml"), _File)
+    parsed = convert(parse_yaml(text, "names.yaml"), _NamesFile)
     return SeriesNames(parsed.series, parsed.prefixes)
 
 
-def recognise(name: str, unit: str = "") -> JobSeries | None:
+def recognise(name: str, unit: str = "") -> ReportedSeries | None:
     """What a metric of a training job means by the built-in names, or None."""
     return built_in_names().recognise(name, unit)
 
@@ -111,32 +162,32 @@ def _spellings(plain: str) -> Iterable[str]:
             yield plain.removesuffix(suffix)
 
 
-_PERCENT = Conversion("mfu", 0.01)
+_PERCENT = QuantityConversion("mfu", 0.01)
 # By field: the factor that a unit asks for. A unit that is not here changes nothing, nor does
 # `1`: exporters send it for whatever has no unit of its own, percentages among them.
-_UNITS: Mapping[Field, Mapping[str, Conversion]] = {
+_UNITS: Mapping[Field, Mapping[str, QuantityConversion]] = {
     "mfu": {"%": _PERCENT, "percent": _PERCENT},
     "tflops_per_gpu": {
-        "tflop/s": Conversion("tflops_per_gpu"),
-        "tflops": Conversion("tflops_per_gpu"),
-        "gflop/s": Conversion("tflops_per_gpu", 1e-3),
-        "flop/s": Conversion("tflops_per_gpu", 1e-12),
-        "pflop/s": Conversion("tflops_per_gpu", 1e3),
+        "tflop/s": QuantityConversion("tflops_per_gpu"),
+        "tflops": QuantityConversion("tflops_per_gpu"),
+        "gflop/s": QuantityConversion("tflops_per_gpu", 1e-3),
+        "flop/s": QuantityConversion("tflops_per_gpu", 1e-12),
+        "pflop/s": QuantityConversion("tflops_per_gpu", 1e3),
     },
     "step_s": {
-        "s": Conversion("step_s"),
-        "seconds": Conversion("step_s"),
-        "ms": Conversion("step_s", 1e-3),
-        "milliseconds": Conversion("step_s", 1e-3),
-        "us": Conversion("step_s", 1e-6),
-        "ns": Conversion("step_s", 1e-9),
+        "s": QuantityConversion("step_s"),
+        "seconds": QuantityConversion("step_s"),
+        "ms": QuantityConversion("step_s", 1e-3),
+        "milliseconds": QuantityConversion("step_s", 1e-3),
+        "us": QuantityConversion("step_s", 1e-6),
+        "ns": QuantityConversion("step_s", 1e-9),
     },
 }
 
 
-def _with_unit(found: SeriesName, unit: str) -> JobSeries:
+def _with_unit(found: SeriesName, unit: str) -> ReportedSeries:
     usual = QUANTITIES[found.is_]
-    series = JobSeries(usual.field, usual, found.framework)
+    series = ReportedSeries(usual.field, usual, found.framework)
     spelled = re.sub(r"[{}]", "", unit).strip().lower()
     spelled = re.sub(r"/(?:gpu|device)$", "", spelled)
     stated = _UNITS.get(usual.field, {}).get(spelled)

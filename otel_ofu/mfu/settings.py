@@ -1,4 +1,4 @@
-"""What a user may say about what jobs report: the block `mfu`."""
+"""What a user may set about what jobs report: the block `mfu`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 from otel_ofu.files.settings import Between, Duration, Settings
 from otel_ofu.mfu.logs.settings import LogSettings
-from otel_ofu.mfu.quantities import Quantity
+from otel_ofu.mfu.names import Quantity
 
 
 class MfuSettings(Settings, frozen=True, kw_only=True):

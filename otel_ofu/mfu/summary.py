@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from otel_ofu.catalog.skus import Sku
-from otel_ofu.mfu.flops import FlopsBreakdown, Mistake
-from otel_ofu.mfu.peaks import TERA, mfu
+from otel_ofu.mfu.flops import CommonMistake, FlopsBreakdown
+from otel_ofu.mfu.report import TERA, mfu
 
 MAX_TOKENS_PER_S = 1e12
 
@@ -61,14 +61,14 @@ class Run:
 
 
 def summary_lines(
-    flops: FlopsBreakdown, mistakes: Sequence[Mistake], run: Run | None = None
+    flops: FlopsBreakdown, mistakes: Sequence[CommonMistake], run: Run | None = None
 ) -> list[str]:
     """For people: a table of parts, the run's MFU, and the mistakes with their ratios."""
     return [*_cost(flops), *(_run(flops, run) if run else ()), *_mistakes(mistakes)]
 
 
 def summary_data(
-    flops: FlopsBreakdown, mistakes: Sequence[Mistake], run: Run | None = None
+    flops: FlopsBreakdown, mistakes: Sequence[CommonMistake], run: Run | None = None
 ) -> dict[str, Any]:
     """For machines: FLOPs for one token, parameters, ratios; keys carry their units."""
     data: dict[str, Any] = {
@@ -116,7 +116,7 @@ def _run(flops: FlopsBreakdown, run: Run) -> Iterator[str]:
         yield f"  {remark}"
 
 
-def _mistakes(mistakes: Sequence[Mistake]) -> Iterator[str]:
+def _mistakes(mistakes: Sequence[CommonMistake]) -> Iterator[str]:
     if mistakes:
         yield ""
         yield "MFU comes out wrong by this factor with:"

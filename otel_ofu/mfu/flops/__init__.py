@@ -3,27 +3,26 @@
 from collections.abc import Mapping
 from typing import Any
 
+from otel_ofu.mfu.flops.config import ModelConfigError, ModelKeyError, config_path, read_config
 from otel_ofu.mfu.flops.count import (
     FlopsBreakdown,
+    FlopsPart,
     Masking,
-    Part,
     count,
     model_flops,
     packed_length,
 )
-from otel_ofu.mfu.flops.errors import ModelConfigError, ModelKeyError
 from otel_ofu.mfu.flops.families import load_families
-from otel_ofu.mfu.flops.file import config_path, read_config
 from otel_ofu.mfu.flops.layers import read_shape
-from otel_ofu.mfu.flops.mistakes import Mistake, usual_mistakes
+from otel_ofu.mfu.flops.mistakes import CommonMistake, usual_mistakes
 
 __all__ = [
+    "CommonMistake",
     "FlopsBreakdown",
+    "FlopsPart",
     "Masking",
-    "Mistake",
     "ModelConfigError",
     "ModelKeyError",
-    "Part",
     "config_path",
     "known_models",
     "mistakes",
@@ -40,7 +39,7 @@ def known_models() -> tuple[str, ...]:
 
 def mistakes(
     config: Mapping[str, Any], seq_len: float, *, masking: Masking = "causal"
-) -> tuple[Mistake, ...]:
+) -> tuple[CommonMistake, ...]:
     """What the usual wrong formulas give for this model; errors as `model_flops`."""
     model_flops(config, seq_len, masking=masking)
     shape = read_shape(config)

@@ -3,6 +3,7 @@
 Leaves, for each block: `params` (all weights), `active` (weights that are multiplied with each
 token; one multiply-add is 2 FLOPs) and `extra_flops(context)` (work without weights: attention
 scores, state-space scans). `context` is what one query sees on average.
+`ModelShape` is a whole decoder as blocks, and the counts over it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ Context = Callable[[int | None], float]
 """How many keys a query sees on average, given the sliding window of the layer (None: all)."""
 
 
-class Block(Protocol):
+class ModelBlock(Protocol):
     """One part of a layer. `kind` groups blocks in a breakdown."""
 
     @property
@@ -44,7 +45,7 @@ class Norm:
     def active(self) -> int:
         return 0
 
-    def extra_flops(self, context: Context) -> float:  # noqa: ARG002 - as in Block
+    def extra_flops(self, context: Context) -> float:  # noqa: ARG002 - as in ModelBlock
         return 0.0
 
 
@@ -139,7 +140,7 @@ class Mlp:
     def active(self) -> int:
         return self.hidden * self.inner * (3 if self.gated else 2)
 
-    def extra_flops(self, context: Context) -> float:  # noqa: ARG002 - as in Block
+    def extra_flops(self, context: Context) -> float:  # noqa: ARG002 - as in ModelBlock
         return 0.0
 
 
@@ -180,5 +181,50 @@ class Experts:
     def active(self) -> int:
         return self.around + self.chosen * self.expert.active
 
-    def extra_flops(self, context: Context) -> float:  # noqa: ARG002 - as in Block
+    def extra_flops(self, context: Context) -> float:  # noqa: ARG002 - as in ModelBlock
         return 0.0
+
+
+Layer = tuple[ModelBlock, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelShape:
+    """A decoder-only model: embedding, layers, final norm, head.
+
+    `tied` models use the embedding as the head: one matrix in `params`, multiplied all the same.
+    `prediction_layer` is what one multi-token-prediction step adds besides the head, when known.
+    """
+
+    model_type: str
+    hidden: int
+    vocab: int
+    tied: bool
+    layers: tuple[Layer, ...]
+    vectors: int = 0
+    positions: int = 0
+    prediction_layer: Layer = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def head(self) -> int:
+        return self.vocab * self.hidden
+
+    @property
+    def embedding(self) -> int:
+        return (self.vocab + self.positions) * self.hidden
+
+    @property
+    def blocks(self) -> tuple[ModelBlock, ...]:
+        return tuple(block for layer in self.layers for block in layer)
+
+    @property
+    def params(self) -> int:
+        """All parameters, embeddings included."""
+        head = 0 if self.tied else self.head
+        return self.embedding + head + self.vectors + sum(b.params for b in self.blocks)
+
+    @property
+    def active(self) -> int:
+        """Parameters multiplied with each token: the head, but neither embedding nor norms."""
+        return self.head + sum(block.active for block in self.blocks)

@@ -13,17 +13,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from otel_ofu.mfu.flops.blocks import Block, Context
-from otel_ofu.mfu.flops.errors import ModelConfigError
+from otel_ofu.mfu.flops.blocks import Context, ModelBlock, ModelShape
+from otel_ofu.mfu.flops.config import ModelConfigError
 from otel_ofu.mfu.flops.layers import read_shape
-from otel_ofu.mfu.flops.shape import ModelShape
 
 Masking = Literal["causal", "full"]
 MAX_TOKENS = 1e9
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FlopsPart:
     """FLOPs for one token in a forward pass: in matrices, and in scores or scans."""
 
     name: str
@@ -48,7 +47,7 @@ class FlopsBreakdown:
     masking: Masking
     params_total: int
     params_active: int
-    parts: tuple[Part, ...]
+    parts: tuple[FlopsPart, ...]
     notes: tuple[str, ...] = ()
 
     @property
@@ -83,10 +82,10 @@ def model_flops(
 def count(
     shape: ModelShape, seq_len: float, *, masking: Masking = "causal", mtp_layers: int = 0
 ) -> FlopsBreakdown:
-    """The FLOPs of a shape; `model_flops` says what the parameters mean."""
+    """The FLOPs of a shape; see `model_flops` for the parameters."""
     context = _context(seq_len, masking)
     parts = _by_kind(shape.blocks, context)
-    parts.append(Part("head", 2.0 * shape.head, 0.0))
+    parts.append(FlopsPart("head", 2.0 * shape.head, 0.0))
     if mtp_layers:
         parts.append(_prediction(shape, mtp_layers, context))
     notes = shape.notes
@@ -123,10 +122,10 @@ def _context(seq_len: float, masking: Masking) -> Context:
     return seen
 
 
-def _by_kind(blocks: Sequence[Block], context: Context) -> list[Part]:
+def _by_kind(blocks: Sequence[ModelBlock], context: Context) -> list[FlopsPart]:
     kinds = dict.fromkeys(b.kind for b in blocks if b.active)
     return [
-        Part(
+        FlopsPart(
             kind,
             2.0 * sum(b.active for b in blocks if b.kind == kind),
             math.fsum(b.extra_flops(context) for b in blocks if b.kind == kind),
@@ -135,7 +134,7 @@ def _by_kind(blocks: Sequence[Block], context: Context) -> list[Part]:
     ]
 
 
-def _prediction(shape: ModelShape, steps: int, context: Context) -> Part:
+def _prediction(shape: ModelShape, steps: int, context: Context) -> FlopsPart:
     """Each step: two hidden states joined into one, a layer, and the head again.
 
     Source: DeepSeek-V3, arXiv:2412.19437, section 2.2.
@@ -145,4 +144,4 @@ def _prediction(shape: ModelShape, steps: int, context: Context) -> Part:
     layer = shape.prediction_layer
     matrices = 2 * shape.hidden**2 + shape.head + sum(b.active for b in layer)
     extra = math.fsum(b.extra_flops(context) for b in layer)
-    return Part("mtp", 2.0 * steps * matrices, steps * extra)
+    return FlopsPart("mtp", 2.0 * steps * matrices, steps * extra)

@@ -1,4 +1,4 @@
-"""families.yaml as types: what a model type does that its config does not say."""
+"""families.yaml as types: what a model type does that its config does not have."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from otel_ofu.files.yaml import convert, parse_yaml
-from otel_ofu.mfu.flops.errors import ModelKeyError
+from otel_ofu.mfu.flops.config import ModelKeyError
 
 Build = Literal["uniform", "nemotron_h", "jamba", "granite", "bamba", "mamba", "mamba2"]
 
@@ -37,7 +37,7 @@ class Family(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     aliases: dict[str, str] = {}
 
 
-class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _FamiliesFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     families: dict[str, Family]
 
 
@@ -45,7 +45,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def load_families() -> Mapping[str, Family]:
     """The model types of this package by their name; parsed once."""
     text = files("otel_ofu.mfu.flops").joinpath("families.yaml").read_bytes()
-    return convert(parse_yaml(text, "families.yaml"), _File).families
+    return convert(parse_yaml(text, "families.yaml"), _FamiliesFile).families
 
 
 def text_model(config: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], tuple[str, ...]]:
@@ -64,6 +64,6 @@ def text_model(config: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], tuple
             return name, merged, (f"only the language model of {outer!r} is counted",)
         outer = name or outer
     if outer not in known:
-        said = f"model_type {outer!r} is not known" if outer else "'model_type' is missing"
-        raise ModelKeyError(f"{said}; known: {', '.join(sorted(known))}")
+        why = f"model_type {outer!r} is not known" if outer else "'model_type' is missing"
+        raise ModelKeyError(f"{why}; known: {', '.join(sorted(known))}")
     return outer, config, ()

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from otel_ofu.mfu.flops.blocks import Attention, Block, Experts, Mlp
+from otel_ofu.mfu.flops.blocks import Attention, Experts, Mlp, ModelBlock, ModelShape
 from otel_ofu.mfu.flops.count import FlopsBreakdown, Masking, count
-from otel_ofu.mfu.flops.shape import ModelShape
 from otel_ofu.mfu.flops.statespace import Mamba, Mamba2
 
 # Smaller differences are not worth a line: rounding of published figures is of that size.
@@ -19,7 +18,7 @@ LEAST_DIFFERENCE = 0.001
 
 
 @dataclass(frozen=True, slots=True)
-class Mistake:
+class CommonMistake:
     """A wrong way to count: training FLOPs for one token, and their ratio to the right count."""
 
     id: str
@@ -28,13 +27,13 @@ class Mistake:
     ratio: float
 
 
-def usual_mistakes(shape: ModelShape, truth: FlopsBreakdown) -> tuple[Mistake, ...]:
+def usual_mistakes(shape: ModelShape, truth: FlopsBreakdown) -> tuple[CommonMistake, ...]:
     """The mistakes that matter for this model, the largest deviation first.
 
     `truth` is the count of the same shape, by which sequence length and masking are given.
     """
     found = (
-        Mistake(id_, title, flops, flops / truth.training)
+        CommonMistake(id_, title, flops, flops / truth.training)
         for id_, title, flops in _counted(shape, truth)
     )
     matter = [m for m in found if abs(m.ratio - 1.0) >= LEAST_DIFFERENCE]
@@ -53,7 +52,7 @@ def _counted(shape: ModelShape, truth: FlopsBreakdown) -> Iterator[tuple[str, st
     yield from _recounted(shape, truth)
 
 
-_Change = Callable[[Block], Block]
+_Change = Callable[[ModelBlock], ModelBlock]
 
 
 def _recounted(shape: ModelShape, truth: FlopsBreakdown) -> Iterator[tuple[str, str, float]]:
@@ -81,25 +80,25 @@ def _with(shape: ModelShape, truth: FlopsBreakdown, change: _Change, masking: Ma
     return count(replace(shape, layers=layers), truth.seq_len, masking=masking).training
 
 
-def _without_window(block: Block) -> Block:
+def _without_window(block: ModelBlock) -> ModelBlock:
     return replace(block, window=None) if isinstance(block, Attention) else block
 
 
-def _all_experts(block: Block) -> Block:
+def _all_experts(block: ModelBlock) -> ModelBlock:
     return replace(block, chosen=block.count) if isinstance(block, Experts) else block
 
 
-def _wide_experts(block: Block) -> Block:
+def _wide_experts(block: ModelBlock) -> ModelBlock:
     if not isinstance(block, Experts) or block.latent is None:
         return block
     return replace(block, latent=None, expert=replace(block.expert, hidden=block.hidden))
 
 
-def _without_shared(block: Block) -> Block:
+def _without_shared(block: ModelBlock) -> ModelBlock:
     return replace(block, shared=None) if isinstance(block, Experts) else block
 
 
-def _without_gate(block: Block) -> Block:
+def _without_gate(block: ModelBlock) -> ModelBlock:
     if isinstance(block, Experts):
         shared = None if block.shared is None else replace(block.shared, gated=False)
         return replace(block, expert=replace(block.expert, gated=False), shared=shared)
@@ -109,7 +108,7 @@ def _without_gate(block: Block) -> Block:
 def _mamba_as_attention(shape: ModelShape) -> _Change:
     attention = next((b for b in shape.blocks if isinstance(b, Attention)), None)
 
-    def change(block: Block) -> Block:
+    def change(block: ModelBlock) -> ModelBlock:
         mamba = isinstance(block, Mamba | Mamba2)
         return attention if mamba and attention is not None else block
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from otel_ofu.mfu.flops.blocks import Attention, Experts, LatentAttention, Mlp, Norm
-from otel_ofu.mfu.flops.errors import ModelKeyError
+from otel_ofu.mfu.flops.config import Keys, ModelKeyError
 from otel_ofu.mfu.flops.families import Family
-from otel_ofu.mfu.flops.keys import Keys
 
 MAX_LAYERS = 10_000
 _NORM_VECTORS = {"rms": 1, "layer": 2, "none": 0}
@@ -109,7 +108,7 @@ class Parts:
         return (layer + 1) % step == 0 and layer % keys.count("moe_layer_freq", 1) == 0
 
     def mlp(self, key: str = "intermediate_size") -> Mlp:
-        # GPT-2 writes null for four times the width; others always say.
+        # GPT-2 writes null for four times the width; others always have it.
         usual = 4 * self.hidden if not self._family.gated else None
         return self._feed(self.hidden, self._keys.count(key, usual), biased=self._mlp_biased())
 

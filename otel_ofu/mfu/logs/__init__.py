@@ -1,12 +1,10 @@
 """What jobs log of their own speed: files and commands in, `JobReport`s out."""
 
-from otel_ofu.mfu.logs.follower import FollowCounts, Followed, Follower
-from otel_ofu.mfu.logs.formats import built_in_readers, readers_of
+from otel_ofu.mfu.logs.follower import FollowCounts, Followed, Follower, build_follower
+from otel_ofu.mfu.logs.formats import LinePattern, PatternError, built_in_readers, readers_of
 from otel_ofu.mfu.logs.paths import PathTemplate
-from otel_ofu.mfu.logs.patterns import LinePattern, PatternError
 from otel_ofu.mfu.logs.scanner import Scanner
 from otel_ofu.mfu.logs.settings import LogSettings
-from otel_ofu.mfu.logs.sources import build_follower
 
 __all__ = [
     "FollowCounts",

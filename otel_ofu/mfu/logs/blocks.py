@@ -24,7 +24,7 @@ class _DockerLine(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class LineBlock:
     """Whole lines; `line_number` is that of the first, counted from 1."""
 
     text: bytes
@@ -44,7 +44,7 @@ class LineBlocks:
         self._line_number = 1
         self.long_lines = 0
 
-    def feed(self, piece: bytes) -> Block | None:
+    def feed(self, piece: bytes) -> LineBlock | None:
         """The whole lines that are complete with this piece, or None."""
         data = self._rest + piece
         end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
@@ -53,9 +53,9 @@ class LineBlocks:
         self._line_number += whole.count(b"\n")
         whole = self._after_dropped(whole)
         self._bound_rest()
-        return Block(_clean(whole), first) if whole else None
+        return LineBlock(_clean(whole), first) if whole else None
 
-    def finish(self) -> Block | None:
+    def finish(self) -> LineBlock | None:
         """The last line of a file that ended without a line end, or None."""
         return self.feed(b"\n") if self._rest else None
 
@@ -87,7 +87,7 @@ def line_start(text: bytes, at: int) -> int:
 
 
 def line_end(text: bytes, at: int) -> int:
-    """Where the line of position `at` ends: the place of its line end."""
+    """Where the line of position `at` ends: the position of its line end."""
     end = text.find(b"\n", at)
     end = len(text) if end < 0 else end
     progress = text.find(b"\r", at, end)

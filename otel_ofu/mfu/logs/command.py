@@ -22,7 +22,7 @@ EXIT_S = 0.2
 
 
 class CommandTail:
-    """Follows one command. `problem` says in words why it does not run now, or is empty."""
+    """Follows one command. `problem` is why it does not run now, or is empty."""
 
     def __init__(self, argv: Sequence[str], clock: Clock) -> None:
         if not argv:
@@ -36,7 +36,7 @@ class CommandTail:
         self.starts = 0
 
     def pieces(self, budget_bytes: int) -> Iterator[bytes | None]:
-        """What it printed since the last look, in order; None where its output ended."""
+        """What it printed since the last poll, in order; None where its output ended."""
         if self._process is None and not self._started():
             return
         while budget_bytes > 0:
@@ -70,7 +70,7 @@ class CommandTail:
         if self._clock.monotonic_s() < self._not_before_s:
             return False
         try:
-            # A session of its own, so that its children end with it; no shell reads the words.
+            # A session of its own, so that its children end with it; no shell reads the arguments.
             process = subprocess.Popen(  # noqa: S603 - the command is the user's configuration
                 self._argv,
                 stdin=subprocess.DEVNULL,
@@ -98,12 +98,12 @@ class CommandTail:
             return None
 
     def _ended(self) -> None:
-        said = "closed its output"
+        why = "closed its output"
         if self._process is not None:
             with suppress(subprocess.TimeoutExpired):
-                said = f"ended with {self._process.wait(EXIT_S)}"
+                why = f"ended with {self._process.wait(EXIT_S)}"
         self.close()
-        self._later(said)
+        self._later(why)
 
     def _later(self, problem: str) -> None:
         self.problem = f"{problem}; tried again in {self._pause_s:.0f} s"

@@ -1,7 +1,7 @@
-"""All the logs of a configuration -> reports, at each look.
+"""All the logs of a configuration -> reports, at each poll.
 
 Enters: what to follow, and instants. Leaves: reports in the order of their lines, what is wrong
-now for each source, and counts. One look does a bounded amount of work and does not block.
+now for each source, and counts. One poll does a bounded amount of work and does not block.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from dataclasses import dataclass, field, replace
 
 from otel_ofu.mfu.logs.blocks import LineBlocks
 from otel_ofu.mfu.logs.command import CommandTail
+from otel_ofu.mfu.logs.formats import LinePattern, readers_of
 from otel_ofu.mfu.logs.paths import MAX_FILES, PathTemplate
-from otel_ofu.mfu.logs.scanner import Origin, Scanner
+from otel_ofu.mfu.logs.scanner import LineOrigin, Scanner
+from otel_ofu.mfu.logs.settings import LogSettings
 from otel_ofu.mfu.logs.tail import FileTail, Identity, Left, Start, TailCounts
 from otel_ofu.mfu.report import JobReport
 from otel_ofu.model.clock import Clock
@@ -39,7 +41,7 @@ class Followed:
 class _Stream:
     """One open source with its unfinished line."""
 
-    origin: Origin
+    origin: LineOrigin
     scanner: Scanner
     tail: FileTail | CommandTail
     kept: bool
@@ -90,7 +92,7 @@ class Follower:
                 self._add_command(entry)
 
     def poll(self, now_s: float) -> list[JobReport]:
-        """The reports of all lines that were added since the last look. `now_s` is Unix time."""
+        """The reports of all lines that were added since the last poll. `now_s` is Unix time."""
         self._rescan()
         found: list[JobReport] = []
         for key, stream in list(self._streams.items()):
@@ -102,7 +104,7 @@ class Follower:
         return found
 
     def problems(self) -> Mapping[str, str]:
-        """What is wrong now, by source, in words; empty when all is well."""
+        """What is wrong now, by source; empty when all is well."""
         found = {s.origin.source: s.tail.problem for s in self._streams.values() if s.tail.problem}
         return found | ({"logs": self._too_many} if self._too_many else {})
 
@@ -122,7 +124,7 @@ class Follower:
     def _add_command(self, entry: Followed) -> None:
         source = f"command: {' '.join(entry.command)}"
         tail = CommandTail(entry.command, self._clock)
-        stream = _Stream(Origin(source, entry.job), entry.scanner, tail, kept=True)
+        stream = _Stream(LineOrigin(source, entry.job), entry.scanner, tail, kept=True)
         self._streams[source] = stream
 
     def _rescan(self) -> None:
@@ -137,7 +139,7 @@ class Follower:
                 self._too_many = f"more than {MAX_FILES} files; the rest is not followed"
                 break
             start: Start = entry.start if self._first_scan else "beginning"
-            origin = Origin(path, job or entry.job)
+            origin = LineOrigin(path, job or entry.job)
             self._streams[path] = _Stream(
                 origin, entry.scanner, FileTail(path, start), kept=template.is_plain
             )
@@ -206,3 +208,19 @@ class Follower:
 
 def _identity(stream: _Stream) -> Identity | None:
     return stream.tail.identity if isinstance(stream.tail, FileTail) else None
+
+
+def build_follower(logs: Sequence[LogSettings], clock: Clock) -> Follower:
+    """Follows the logs; ValueError or PatternError for settings with mistakes."""
+    return Follower([_followed(each) for each in logs], clock)
+
+
+def _followed(log: LogSettings) -> Followed:
+    patterns = [LinePattern(text) for text in log.patterns]
+    return Followed(
+        scanner=Scanner(readers_of(log.frameworks), patterns),
+        files=[PathTemplate(path) for path in log.files],
+        command=tuple(log.command),
+        job=log.job,
+        start=log.start,
+    )

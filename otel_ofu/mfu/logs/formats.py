@@ -2,20 +2,48 @@
 
 Enters: a line as bytes. Leaves: figures by field of `JobReport`, or nothing. Keys are searched as
 plain text and numbers have a bounded form, so the work is linear in the length of the line.
+A user's own patterns are regular expressions with named groups. Their engine is RE2, which has no
+backtracking: no pattern can hang the agent (docs/decisions/0010-linear-regex.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from importlib.resources import files
+from typing import Any
 
 import msgspec
 
 from otel_ofu.files.yaml import convert, parse_yaml
-from otel_ofu.mfu.logs.number import number_at
-from otel_ofu.mfu.quantities import QUANTITIES, Field, Quantity
+from otel_ofu.mfu.logs.blocks import line_end
+from otel_ofu.mfu.names import QUANTITIES, Field, Quantity
+from otel_ofu.model.errors import OtelOfuError
+
+# Every repetition is bounded and none overlaps its neighbour: work is linear in what is printed.
+_NUMBER = re.compile(
+    rb"""[ \t]{0,100}[:=]?[ \t]{0,100}['"]?(?:np\.float(?:32|64)\()?
+    (?P<digits>[-+]?(?:\d[\d,]{0,30}(?:\.\d{0,30})?|\.\d{1,30})(?:[eE][-+]?\d{1,3})?)(?!\d)
+    (?:(?P<percent>[ ]?%)|[ ]?(?P<si>[KMGTP])FLOPS|(?P<human>[KMBGT])(?![A-Za-z]))?""",
+    re.VERBOSE,
+)
+_FACTORS = {b"": 1.0, b"K": 1e3, b"M": 1e6, b"B": 1e9, b"G": 1e9, b"T": 1e12, b"P": 1e15}
+
+
+def number_at(text: bytes, position: int) -> float | None:
+    """The number that stands at `position`, after blanks and a `:` or `=`.
+
+    A percent sign makes a ratio of it; K, M, B (or G) and T multiply.
+    """
+    found = _NUMBER.match(text, position)
+    if found is None:
+        return None
+    value = float(found["digits"].replace(b",", b""))
+    value *= _FACTORS[found["si"] or found["human"] or b""]
+    return value / 100.0 if found["percent"] else value
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -34,27 +62,27 @@ class LineFormat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     values: list[Value]
 
 
-class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _FormatsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     formats: list[LineFormat]
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
-    """What one line says: the framework that writes such lines, and values by field."""
+class LineFigures:
+    """What one line has: the framework that writes such lines, and values by field."""
 
     framework: str
     values: Mapping[Field, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class LineReader:
     """A format with its texts as bytes."""
 
     framework: str
     marks: tuple[bytes, ...]
     values: tuple[tuple[bytes, Value], ...]
 
-    def read(self, line: bytes) -> Figures | None:
+    def read(self, line: bytes) -> LineFigures | None:
         """The figures of a line; None when it is another kind of line or has no number."""
         if not all(mark in line for mark in self.marks):
             return None
@@ -63,7 +91,7 @@ class Reader:
             figure = _figure(line, key, value)
             if figure is not None:
                 found.setdefault(QUANTITIES[value.is_].field, figure)
-        return Figures(self.framework, found) if found else None
+        return LineFigures(self.framework, found) if found else None
 
 
 def _figure(line: bytes, key: bytes, value: Value) -> float | None:
@@ -75,13 +103,13 @@ def _figure(line: bytes, key: bytes, value: Value) -> float | None:
 
 
 @cache
-def built_in_readers() -> tuple[Reader, ...]:
+def built_in_readers() -> tuple[LineReader, ...]:
     """The formats of this package in their order; parsed once."""
     text = files("otel_ofu.mfu.logs").joinpath("formats.yaml").read_bytes()
-    return tuple(map(_reader, convert(parse_yaml(text, "formats.yaml"), _File).formats))
+    return tuple(map(_reader, convert(parse_yaml(text, "formats.yaml"), _FormatsFile).formats))
 
 
-def readers_of(frameworks: Sequence[str]) -> tuple[Reader, ...]:
+def readers_of(frameworks: Sequence[str]) -> tuple[LineReader, ...]:
     """Those of some frameworks; all for none named. Raises ValueError with the known names."""
     readers = built_in_readers()
     known = dict.fromkeys(reader.framework for reader in readers)
@@ -91,6 +119,90 @@ def readers_of(frameworks: Sequence[str]) -> tuple[Reader, ...]:
     return tuple(r for r in readers if not frameworks or r.framework in frameworks)
 
 
-def _reader(line: LineFormat) -> Reader:
+def _reader(line: LineFormat) -> LineReader:
     marks = tuple(mark.encode() for mark in line.marks)
-    return Reader(line.framework, marks, tuple((v.after.encode(), v) for v in line.values))
+    return LineReader(line.framework, marks, tuple((v.after.encode(), v) for v in line.values))
+
+
+MAX_PATTERN = 2_000
+MAX_MEMORY_BYTES = 8 * 1024 * 1024
+
+# Lines are matched many at a time: what speaks of the whole text would mean something else then.
+_WHOLE_TEXT = re.compile(r"\\[AzZ]|\(\?[a-zA-Z]*-")
+
+
+class PatternError(OtelOfuError):
+    """A pattern that cannot be used, with what is allowed."""
+
+
+class LinePattern:
+    """One compiled pattern. `framework` is the name that its reports carry."""
+
+    def __init__(self, text: str, framework: str = "pattern") -> None:
+        self.text = text
+        self.framework = framework
+        self._compiled = _compile(text)
+        self._groups = _groups(text, self._compiled.groupindex)
+
+    def matches(self, block: bytes) -> Iterator[tuple[int, LineFigures]]:
+        """Position and figures of the first match of each line in a block of whole lines.
+
+        One search a line, not all matches of a line: those can take quadratic time together.
+        """
+        at = 0
+        while at < len(block):
+            found = self._compiled.search(block, at)
+            if found is None:
+                return
+            figures = self._figures(found)
+            if figures:
+                yield found.start(), LineFigures(self.framework, figures)
+            at = line_end(block, found.end()) + 1
+
+    def _figures(self, found: Any) -> dict[Field, float]:  # noqa: ANN401 - a match of re2
+        figures: dict[Field, float] = {}
+        for name, group in self._groups:
+            text = found.group(group)
+            number = number_at(text, 0) if text else None
+            value = None if number is None else QUANTITIES[name].apply(number)
+            if value is not None:
+                figures.setdefault(QUANTITIES[name].field, value)
+        return figures
+
+
+def _compile(text: str) -> Any:  # noqa: ANN401 - re2 has no type information
+    if not text or len(text) > MAX_PATTERN:
+        raise PatternError(f"pattern of {len(text)} characters; allowed: 1 to {MAX_PATTERN}")
+    if _WHOLE_TEXT.search(text):
+        raise PatternError(f"pattern {text!r}: \\A, \\z and flags that end (?-m) are not allowed")
+    re2 = _engine()
+    options = re2.Options()
+    options.log_errors = False
+    options.never_nl = True
+    options.max_mem = MAX_MEMORY_BYTES
+    try:
+        return re2.compile(b"(?m)" + text.encode(), options=options)
+    except re2.error as error:
+        why = error.args[0].decode("utf-8", "replace") if error.args else "cannot be compiled"
+        raise PatternError(
+            f"pattern {text!r}: {why}; allowed: RE2 syntax, without look-around and references"
+        ) from error
+
+
+def _engine() -> Any:  # noqa: ANN401 - re2 has no type information
+    try:
+        return import_module("re2")  # an extra, imported when a pattern first needs it
+    except ImportError as error:
+        raise PatternError(
+            "own log patterns need the RE2 engine: pip install 'otel-ofu[logs]'"
+        ) from error
+
+
+def _groups(text: str, index: Mapping[bytes, int]) -> tuple[tuple[Quantity, int], ...]:
+    numbers = {name.decode(): number for name, number in index.items()}
+    known = tuple((quantity, numbers[quantity]) for quantity in QUANTITIES if quantity in numbers)
+    unknown = sorted(numbers.keys() - QUANTITIES.keys())
+    if unknown or not known:
+        why = f"unknown group {unknown[0]!r}" if unknown else "no named group"
+        raise PatternError(f"pattern {text!r}: {why}; allowed: {', '.join(QUANTITIES)}")
+    return known

@@ -1,6 +1,6 @@
 """Blocks of lines -> reports. Looks for rare texts in whole blocks, so most lines cost nothing.
 
-Enters: a block. Leaves: a `JobReport` for each line that says something of the job's speed.
+Enters: a block. Leaves: a `JobReport` for each line with a figure of the job's speed.
 """
 
 from __future__ import annotations
@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from otel_ofu.mfu.logs.blocks import Block, line_end, line_start
-from otel_ofu.mfu.logs.formats import Figures, Reader, built_in_readers
-from otel_ofu.mfu.logs.patterns import LinePattern
+from otel_ofu.mfu.logs.blocks import LineBlock, line_end, line_start
+from otel_ofu.mfu.logs.formats import LineFigures, LinePattern, LineReader, built_in_readers
 from otel_ofu.mfu.report import JobReport
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class LineOrigin:
     """Where lines come from: the file or command, and the job that the configuration names."""
 
     source: str
@@ -26,15 +25,15 @@ class Scanner:
     """Finds reports. Own patterns come first: they are written where the built-in ones fail."""
 
     def __init__(
-        self, readers: Sequence[Reader] | None = None, patterns: Sequence[LinePattern] = ()
+        self, readers: Sequence[LineReader] | None = None, patterns: Sequence[LinePattern] = ()
     ) -> None:
         self._readers = tuple(built_in_readers() if readers is None else readers)
         self._marks = tuple(dict.fromkeys(reader.marks[0] for reader in self._readers))
         self._patterns = tuple(patterns)
 
-    def scan(self, block: Block, origin: Origin, now_s: float) -> list[JobReport]:
+    def scan(self, block: LineBlock, origin: LineOrigin, now_s: float) -> list[JobReport]:
         """The reports of a block in the order of their lines, at most one a line."""
-        found: dict[int, Figures] = {}
+        found: dict[int, LineFigures] = {}
         for start, figures in self._by_pattern(block.text):
             found.setdefault(start, figures)
         for start, line in self._marked(block.text):
@@ -43,7 +42,7 @@ class Scanner:
                 found[start] = figures_of_line
         return list(_reports(found, block, origin, now_s))
 
-    def _by_pattern(self, text: bytes) -> Iterator[tuple[int, Figures]]:
+    def _by_pattern(self, text: bytes) -> Iterator[tuple[int, LineFigures]]:
         for pattern in self._patterns:
             for at, figures in pattern.matches(text):
                 yield line_start(text, at), figures
@@ -57,12 +56,12 @@ class Scanner:
                 yield start, text[start:end]
                 at = text.find(mark, end)
 
-    def _read(self, line: bytes) -> Figures | None:
+    def _read(self, line: bytes) -> LineFigures | None:
         return next((f for f in (r.read(line) for r in self._readers) if f is not None), None)
 
 
 def _reports(
-    found: Mapping[int, Figures], block: Block, origin: Origin, now_s: float
+    found: Mapping[int, LineFigures], block: LineBlock, origin: LineOrigin, now_s: float
 ) -> Iterator[JobReport]:
     line_number, counted_to = block.line_number, 0
     for start in sorted(found):

@@ -1,4 +1,4 @@
-"""What a user may say about logs to follow: an item of `mfu.logs`."""
+"""What a user may set about logs to follow: an item of `mfu.logs`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import Annotated
 
 from otel_ofu.files.settings import Mistake, Parsed, Settings, Surroundings
-from otel_ofu.mfu.logs.formats import readers_of
+from otel_ofu.mfu.logs.formats import LinePattern, PatternError, readers_of
 from otel_ofu.mfu.logs.paths import PathTemplate
-from otel_ofu.mfu.logs.patterns import LinePattern, PatternError
 from otel_ofu.mfu.logs.tail import Start
 
 
@@ -26,7 +25,7 @@ def _parse_framework(text: str) -> None:
 class LogSettings(Settings, frozen=True, kw_only=True):
     """Files or a command, one of the two. `frameworks` empty: all that are known.
 
-    `start`: whether what is in a file at the first look is read. `job` names the job where no
+    `start`: whether what is in a file at the first poll is read. `job` names the job where no
     `{job}` in a path does. `patterns` are tried before the built-in formats.
     """
 

@@ -1,6 +1,6 @@
 """One file that grows, is rotated, truncated or replaced -> its new bytes.
 
-Enters: a path. Leaves: pieces of what was added since the last look. Nothing blocks: only regular
+Enters: a path. Leaves: pieces of what was added since the last poll. Nothing blocks: only regular
 files of disks and file servers are read, and no more at a time than the budget.
 """
 
@@ -17,7 +17,9 @@ from otel_ofu.files.plain_file import mounts, require_plain
 
 PIECE_BYTES = 256 * 1024
 MAX_BACKLOG_BYTES = 64 * 1024 * 1024
-PATIENT_LOOKS = 60
+MISSED_POLLS = 60
+"""Starting values: pieces of a read, the backlog that is worth reading, and the polls without its
+name after which a renamed file is left."""
 _FINGERPRINT_BYTES = 64
 
 Start = Literal["end", "beginning"]
@@ -47,8 +49,8 @@ class Left:
 class FileTail:
     """Follows a path through renames, copy-and-truncate and retargeted links.
 
-    A file that is there at the first look is read from `start`; one that comes later from its
-    beginning. `problem` says in words why nothing is read now, or is empty. Of a backlog above
+    A file that is there at the first poll is read from `start`; one that comes later from its
+    beginning. `problem` is why nothing is read now, or is empty. Of a backlog above
     `MAX_BACKLOG_BYTES` the older part is skipped and counted.
     """
 
@@ -61,7 +63,7 @@ class FileTail:
         self.identity: Identity | None = None
         self._start: Start = start
         self._was_left = False
-        self._looks_without = 0
+        self._polls_without = 0
         self._fd = -1
         self._offset = 0
         self._fingerprint = b""
@@ -94,7 +96,7 @@ class FileTail:
     def pieces(self, budget_bytes: int) -> Iterator[bytes | None]:
         """What was added, in order; None where another text begins.
 
-        When the path leads to another file, the open one is read to its end and left: `left` says
+        When the path leads to another file, the open one is read to its end and left: `left` has
         how far, and the next call opens the other.
         """
         if not self.open():
@@ -102,7 +104,7 @@ class FileTail:
         try:
             yield from self._pieces(budget_bytes)
         except OSError as error:
-            # Such as a stale handle of NFS: opened again at the next look, where it was left.
+            # Such as a stale handle of NFS: opened again at the next poll, where it was left.
             self.problem = f"cannot be read: {error.strerror}"
             self._leave(exists=True)
 
@@ -133,7 +135,7 @@ class FileTail:
             yield None
         for piece in self._added(budget_bytes):
             budget_bytes -= len(piece)
-            self._looks_without = 0
+            self._polls_without = 0
             yield piece
         if moved and budget_bytes > 0:
             yield None
@@ -145,9 +147,9 @@ class FileTail:
             os.close(fd)
             self.problem = "is not a regular file"
             return False
-        # A job can put a link to /proc/kmsg where its log is looked for.
+        # A job can put a link to /proc/kmsg where its log is expected.
         require_plain(fd, mounts("/proc/self/mountinfo"), fuse=True)
-        self.problem, self.is_gone, self._looks_without = "", False, 0
+        self.problem, self.is_gone, self._polls_without = "", False, 0
         self._fd, self._fingerprint = fd, os.pread(fd, _FINGERPRINT_BYTES, 0)
         self._offset = status.st_size if start == "end" else 0
         self.identity = (status.st_dev, status.st_ino)
@@ -165,16 +167,16 @@ class FileTail:
         """Whether the path leads to another file now, or the open one was removed.
 
         A file that was renamed is read on until another one has its name or it has been silent for
-        some looks: its writer may not have noticed yet. One that was removed is let go at once, or
+        some polls: its writer may not have noticed yet. One that was removed is let go at once, or
         its space would not become free.
         """
         try:
             status = os.stat(self.path)  # noqa: PTH116 - the path is kept as text
         except FileNotFoundError:
-            self._looks_without += 1
-            return os.fstat(self._fd).st_nlink == 0 or self._looks_without > PATIENT_LOOKS
+            self._polls_without += 1
+            return os.fstat(self._fd).st_nlink == 0 or self._polls_without > MISSED_POLLS
         except OSError as error:
-            self.problem = f"cannot be looked at: {error.strerror}"
+            self.problem = f"cannot be checked: {error.strerror}"
             return False
         self.problem = ""
         return (status.st_dev, status.st_ino) != self.identity

@@ -18,7 +18,7 @@ from otel_ofu.sources.dcgm import bindings, codes
 from otel_ofu.sources.dcgm.bindings import Bindings
 from otel_ofu.sources.dcgm.engine import EngineError, HostEngine
 from otel_ofu.sources.dcgm.session import DcgmSession, Plan
-from otel_ofu.sources.dcgm.settings import Endpoint, endpoint
+from otel_ofu.sources.dcgm.settings import EngineEndpoint, endpoint
 from otel_ofu.sources.dcgm.watch import Periods
 from otel_ofu.sources.dcgm.wire import (
     DcgmTarget,
@@ -158,7 +158,7 @@ def open_session(start: Start, plan: Plan, clock: Clock, loaded: Bindings) -> Dc
         raise
 
 
-def connect(loaded: Bindings, where: Endpoint) -> HostEngine:
+def connect(loaded: Bindings, where: EngineEndpoint) -> HostEngine:
     """A connection over which the engine has answered: making one proves nothing."""
     engine = HostEngine(loaded, where)
     try:
@@ -174,7 +174,7 @@ def connect(loaded: Bindings, where: Endpoint) -> HostEngine:
 class NotAnEngineError(EngineError):
     """Somebody listens, but answers nothing that DCGM understands."""
 
-    def __init__(self, where: Endpoint) -> None:
+    def __init__(self, where: EngineEndpoint) -> None:
         detail = f"{where} accepts connections but is not a DCGM host engine"
         super().__init__(codes.CONNECTION_LOST, detail, "list the GPUs")
 

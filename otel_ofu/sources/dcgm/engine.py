@@ -17,7 +17,7 @@ from typing import Any
 
 from otel_ofu.sources.dcgm import codes
 from otel_ofu.sources.dcgm.bindings import Bindings
-from otel_ofu.sources.dcgm.settings import Endpoint
+from otel_ofu.sources.dcgm.settings import EngineEndpoint
 from otel_ofu.sources.dcgm.wire import DcgmSample, Value
 
 Entity = tuple[int, int]
@@ -111,7 +111,7 @@ class EngineWatch:
 class HostEngine:
     """Used by one thread: start and end of DCGM's client are not thread safe."""
 
-    def __init__(self, bindings: Bindings, where: Endpoint) -> None:
+    def __init__(self, bindings: Bindings, where: EngineEndpoint) -> None:
         self._dcgm = bindings
         self._agent = bindings.dcgm_agent
         self._prefix = f"otel-ofu-{os.getpid()}-{uuid.uuid4().hex[:8]}"
@@ -277,7 +277,7 @@ class HostEngine:
             raise EngineError(codes.FUNCTION_NOT_FOUND, str(error), what) from error
 
 
-def _how(where: Endpoint) -> dict[str, object]:
+def _how(where: EngineEndpoint) -> dict[str, object]:
     if where.kind == "embedded":
         return {"opMode": _AUTO_MODE}
     key = "ipAddress" if where.kind == "tcp" else "unixSocketPath"

@@ -39,7 +39,7 @@ class DcgmSettings(Settings, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class EngineEndpoint:
     """Where to connect; `address` is `host:port` or the path of a socket, empty when embedded."""
 
     kind: Literal["tcp", "unix", "embedded"]
@@ -50,19 +50,19 @@ class Endpoint:
         return prefix + self.address
 
 
-def endpoint(settings: DcgmSettings) -> Endpoint:
+def endpoint(settings: DcgmSettings) -> EngineEndpoint:
     """The endpoint that the settings name. SourceUnavailable if they make no sense."""
     text = settings.address
     if settings.embedded:
         if text:
             raise _unusable(text, "an embedded engine has no address; set one of the two")
-        return Endpoint("embedded")
+        return EngineEndpoint("embedded")
     if text.startswith(("unix:", "/")):
         path = text.removeprefix("unix://")
         if not path.startswith("/") or path == "/":
             raise _unusable(text, f"the path of the socket must be absolute; {_ALLOWED}")
-        return Endpoint("unix", path)
-    return Endpoint("tcp", _host_and_port(text or "127.0.0.1"))
+        return EngineEndpoint("unix", path)
+    return EngineEndpoint("tcp", _host_and_port(text or "127.0.0.1"))
 
 
 def _host_and_port(text: str) -> str:

@@ -39,10 +39,10 @@ def main() -> None:
     _end_with_parent()
     replies = os.dup(1)
     os.dup2(2, 1)  # whatever the vendor's code prints goes to the error text
-    _Worker(0, replies).serve()
+    _Server(0, replies).serve()
 
 
-class _Worker:
+class _Server:
     def __init__(self, requests: int, replies: int) -> None:
         self._requests = requests
         self._replies = replies

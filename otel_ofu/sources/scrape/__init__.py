@@ -3,7 +3,7 @@
 The exporters and their spellings are in catalog/vendors.yaml.
 """
 
-from otel_ofu.sources.scrape.endpoint import Endpoint, endpoint_at
+from otel_ofu.sources.scrape.endpoint import PageEndpoint, endpoint_at
 from otel_ofu.sources.scrape.source import DeviceReport, EndpointReport, ScrapeSource
 
-__all__ = ["DeviceReport", "Endpoint", "EndpointReport", "ScrapeSource", "endpoint_at"]
+__all__ = ["DeviceReport", "EndpointReport", "PageEndpoint", "ScrapeSource", "endpoint_at"]

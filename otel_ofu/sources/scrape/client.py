@@ -1,6 +1,6 @@
 """One GET of a metrics page, bounded in time and size.
 
-Enters: an `Endpoint`. Leaves: the text of its page, or a `FetchError` that names the endpoint.
+Enters: an `PageEndpoint`. Leaves: the text of its page, or a `FetchError` that names the endpoint.
 Proxies from the environment are not used: exporters are near.
 """
 
@@ -14,7 +14,7 @@ from otel_ofu.model.errors import SourceError
 from otel_ofu.net.http_client import Failure, HttpClient, HttpError, Response
 from otel_ofu.net.secrets import SecretError, authorization
 from otel_ofu.net.tls import TlsFiles
-from otel_ofu.sources.scrape.endpoint import Endpoint
+from otel_ofu.sources.scrape.endpoint import PageEndpoint
 
 _HINTS = {
     401: "set username and password_file, or bearer_token_file",
@@ -39,7 +39,7 @@ class FetchError(SourceError):
 class Fetcher:
     """Fetches one endpoint again and again over one connection. Belongs to one thread."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: PageEndpoint) -> None:
         self._endpoint = endpoint
         # The ca_file may be there later: it is read when connecting.
         self._client = HttpClient(

@@ -1,6 +1,6 @@
 """Where a metrics page is, and how to get in.
 
-Enters: what a user wrote. Leaves: an `Endpoint` with a complete URL without credentials, or a
+Enters: what a user wrote. Leaves: an `PageEndpoint` with a complete URL without credentials, or a
 `ConfigError`.
 """
 
@@ -17,7 +17,7 @@ DEFAULT_LIMIT_BYTES = 16 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class PageEndpoint:
     """One page. Make it with `endpoint_at`; `timeout_s` is for the whole request.
 
     `limit_bytes` is for the page after decompression. `name` has no credentials and no query.
@@ -44,7 +44,7 @@ def endpoint_at(
     timeout_s: float = DEFAULT_TIMEOUT_S,
     limit_bytes: int = DEFAULT_LIMIT_BYTES,
     **access: str,
-) -> Endpoint:
+) -> PageEndpoint:
     """The endpoint of `url`: `localhost:9400` means `http://localhost:9400/metrics`.
 
     `access` is any of bearer_token_file, username, password_file, ca_file. A user and password in
@@ -64,7 +64,7 @@ def endpoint_at(
     if parts.username and not access.get("username"):
         access["username"] = unquote(parts.username)
         access["password"] = unquote(parts.password or "")
-    return Endpoint(
+    return PageEndpoint(
         plain.geturl(),
         plain._replace(query="").geturl(),
         timeout_s=timeout_s,

@@ -13,7 +13,7 @@ from otel_ofu.catalog.vendors import Vendors
 from otel_ofu.model import Gap, GapReason, Reading, Window
 from otel_ofu.model.clock import Clock
 from otel_ofu.sources.scrape.client import Fetcher, FetchError
-from otel_ofu.sources.scrape.endpoint import Endpoint
+from otel_ofu.sources.scrape.endpoint import PageEndpoint
 from otel_ofu.sources.scrape.freshness import FORGET_AFTER_S, Age, DeviceValues, Freshness
 from otel_ofu.sources.scrape.identity import SOURCE_NAME
 from otel_ofu.sources.scrape.parse import MetricsPage, parse
@@ -53,7 +53,7 @@ class _LastSeen:
 class ScrapeTarget:
     """Reads one endpoint. `rows` are the devices of its last page."""
 
-    def __init__(self, endpoint: Endpoint, tools: Tools) -> None:
+    def __init__(self, endpoint: PageEndpoint, tools: Tools) -> None:
         self.endpoint = endpoint
         self.rows: Sequence[DeviceRow] = ()
         self._tools = tools

@@ -17,7 +17,7 @@ from otel_ofu.catalog.vendors import Vendors, load_vendors
 from otel_ofu.model import Device, Reading
 from otel_ofu.model.clock import Clock
 from otel_ofu.model.errors import SourceError
-from otel_ofu.sources.scrape.endpoint import Endpoint
+from otel_ofu.sources.scrape.endpoint import PageEndpoint
 from otel_ofu.sources.scrape.identity import SOURCE_NAME
 from otel_ofu.sources.scrape.session import ScrapeResult, ScrapeTarget, Tools
 
@@ -56,7 +56,7 @@ class ScrapeSource:
 
     def __init__(
         self,
-        endpoints: Sequence[Endpoint],
+        endpoints: Sequence[PageEndpoint],
         *,
         registry: Registry,
         clock: Clock,
@@ -74,7 +74,7 @@ class ScrapeSource:
 
     @property
     def problems(self) -> Mapping[str, str]:
-        """Endpoint -> what is wrong with it since the last read; empty when all is well."""
+        """PageEndpoint -> what is wrong with it since the last read; empty when all is well."""
         return self._problems
 
     def read(self, now_s: float) -> Sequence[Reading]:

@@ -284,7 +284,7 @@ def test_a_file_moved_away_for_good_is_let_go(log: Path, desk: Make) -> None:
     log.rename(away)
     append(away, line(2))
     assert steps(d.look()) == [2]
-    for _ in range(tail_module.PATIENT_LOOKS + 2):
+    for _ in range(tail_module.MISSED_POLLS + 2):
         assert d.look(1.0) == []
     assert d.follower.counts.sources == 0
 
@@ -310,7 +310,7 @@ def test_a_parent_folder_that_becomes_a_file_is_said(tmp_path: Path, desk: Make)
     folder.rmdir()
     folder.write_text("", "utf-8")
     d.look()
-    assert d.follower.problems() == {str(folder / "a.log"): "cannot be looked at: Not a directory"}
+    assert d.follower.problems() == {str(folder / "a.log"): "cannot be checked: Not a directory"}
 
 
 def test_binary_rubbish_is_survived(log: Path, desk: Make) -> None:

@@ -9,13 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_ofu.mfu.logs.blocks import LineBlocks
-from otel_ofu.mfu.logs.formats import built_in_readers, readers_of
-from otel_ofu.mfu.logs.patterns import LinePattern
-from otel_ofu.mfu.logs.scanner import Origin, Scanner
+from otel_ofu.mfu.logs.formats import LinePattern, built_in_readers, readers_of
+from otel_ofu.mfu.logs.scanner import LineOrigin, Scanner
 from otel_ofu.mfu.report import JobReport
 from tests.mfu.logs.lines import LINES, SILENT, TITAN, figures
 
-ORIGIN = Origin("train.log")
+ORIGIN = LineOrigin("train.log")
 
 
 def scan(text: str | bytes) -> list[JobReport]:

@@ -8,17 +8,17 @@ import sys
 import pytest
 
 from otel_ofu.mfu.logs import LinePattern, PatternError, Scanner
-from otel_ofu.mfu.logs.blocks import Block
-from otel_ofu.mfu.logs.scanner import Origin
+from otel_ofu.mfu.logs.blocks import LineBlock
+from otel_ofu.mfu.logs.scanner import LineOrigin
 from otel_ofu.mfu.report import JobReport
 from tests.mfu.logs.lines import figures
 from tests.waiting import HANGS_S
 
-ORIGIN = Origin("own.log", "job-7")
+ORIGIN = LineOrigin("own.log", "job-7")
 
 
 def scan(text: bytes, *patterns: LinePattern) -> list[JobReport]:
-    return Scanner(patterns=patterns).scan(Block(text, 5), ORIGIN, 1.0)
+    return Scanner(patterns=patterns).scan(LineBlock(text, 5), ORIGIN, 1.0)
 
 
 def test_groups_fill_the_figures_in_our_units() -> None:

@@ -3,28 +3,28 @@ from __future__ import annotations
 import pytest
 
 from otel_ofu.model.errors import SourceUnavailable
-from otel_ofu.sources.dcgm.settings import DcgmSettings, Endpoint, endpoint
+from otel_ofu.sources.dcgm.settings import DcgmSettings, EngineEndpoint, endpoint
 
 
 @pytest.mark.parametrize(
     ("address", "expected"),
     [
-        ("", Endpoint("tcp", "127.0.0.1:5555")),
-        ("gpu-7", Endpoint("tcp", "gpu-7:5555")),
-        ("gpu-7.example.org:6000", Endpoint("tcp", "gpu-7.example.org:6000")),
-        ("10.0.0.7:1", Endpoint("tcp", "10.0.0.7:1")),
-        ("[::1]", Endpoint("tcp", "[::1]:5555")),
-        ("[::1]:6000", Endpoint("tcp", "[::1]:6000")),
-        ("unix:///run/dcgm.sock", Endpoint("unix", "/run/dcgm.sock")),
-        ("/run/dcgm.sock", Endpoint("unix", "/run/dcgm.sock")),
+        ("", EngineEndpoint("tcp", "127.0.0.1:5555")),
+        ("gpu-7", EngineEndpoint("tcp", "gpu-7:5555")),
+        ("gpu-7.example.org:6000", EngineEndpoint("tcp", "gpu-7.example.org:6000")),
+        ("10.0.0.7:1", EngineEndpoint("tcp", "10.0.0.7:1")),
+        ("[::1]", EngineEndpoint("tcp", "[::1]:5555")),
+        ("[::1]:6000", EngineEndpoint("tcp", "[::1]:6000")),
+        ("unix:///run/dcgm.sock", EngineEndpoint("unix", "/run/dcgm.sock")),
+        ("/run/dcgm.sock", EngineEndpoint("unix", "/run/dcgm.sock")),
     ],
 )
-def test_addresses(address: str, expected: Endpoint) -> None:
+def test_addresses(address: str, expected: EngineEndpoint) -> None:
     assert endpoint(DcgmSettings(address=address)) == expected
 
 
 def test_an_embedded_engine_has_no_address() -> None:
-    assert endpoint(DcgmSettings(embedded=True)) == Endpoint("embedded")
+    assert endpoint(DcgmSettings(embedded=True)) == EngineEndpoint("embedded")
     with pytest.raises(SourceUnavailable, match="set one of the two"):
         endpoint(DcgmSettings(embedded=True, address="gpu-7"))
 

@@ -1,16 +1,35 @@
-"""A Hugging Face config as numbers: each key checked, each mistake named.
+"""A Hugging Face config.json as numbers: read, each key checked, each mistake named.
 
-Enters: the mapping of a config.json and what its model type takes for granted. Leaves: whole
+Enters: a path; or the mapping of a config.json, and the defaults of its model type. Leaves: whole
 numbers, flags and lists, or a `ModelConfigError` that names the key.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from reprlib import repr as short
 from typing import Any
 
-from otel_ofu.mfu.flops.errors import ModelKeyError
+import msgspec
+
+from otel_ofu.model.errors import OtelOfuError
+
+
+class ModelConfigError(OtelOfuError):
+    """A model's config lacks something or is of an unknown kind; names what is allowed."""
+
+
+class ModelKeyError(ModelConfigError):
+    """A mistake inside a config; `in_file` puts the name of the file before it."""
+
+    def __init__(self, mistake: str, file: str = "config.json") -> None:
+        super().__init__(f"{file}: {mistake}")
+        self._mistake = mistake
+
+    def in_file(self, file: str) -> ModelKeyError:
+        return ModelKeyError(self._mistake, file)
+
 
 MAX_COUNT = 1 << 32
 
@@ -29,7 +48,7 @@ class Keys:
         self._defaults = defaults
 
     def value(self, name: str) -> Any:  # noqa: ANN401 - JSON
-        """What the config says; a key that is absent or null has the default of its type."""
+        """The value in the config; a key that is absent or null has the default of its type."""
         found = self._config.get(self._aliases.get(name, name))
         if found is None:
             found = self._config.get(name)
@@ -49,9 +68,9 @@ class Keys:
             or not isinstance(number, int)
             or not least <= number < MAX_COUNT
         ):
-            said = "is missing" if found is None else f"is {short(found)}"
+            why = "is missing" if found is None else f"is {short(found)}"
             raise ModelKeyError(
-                f"{self._aliases.get(name, name)!r} {said}; "
+                f"{self._aliases.get(name, name)!r} {why}; "
                 f"allowed: a whole number from {least} to {MAX_COUNT - 1}"
             )
         return number
@@ -72,3 +91,30 @@ class Keys:
         if not isinstance(found, list):
             raise ModelKeyError(f"{name!r} is {short(found)}; allowed: a list")
         return found
+
+
+MAX_BYTES = 4 * 1024 * 1024
+
+
+def config_path(path: str | Path) -> Path:
+    """The file itself; of a model's folder the config.json in it."""
+    file = Path(path)
+    return file / "config.json" if file.is_dir() else file
+
+
+def read_config(path: str | Path) -> dict[str, Any]:
+    """The mapping of a config.json, or of the one in a model's folder. Raises ModelConfigError."""
+    file = config_path(path)
+    try:
+        with file.open("rb") as stream:
+            raw = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise ModelConfigError(f"{file}: cannot be read: {error.strerror}") from error
+    if len(raw) > MAX_BYTES:
+        raise ModelConfigError(f"{file}: larger than {MAX_BYTES // 1024**2} MiB, the most allowed")
+    try:
+        return msgspec.json.decode(raw, type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        raise ModelConfigError(f"{file}: not a JSON object: {error}") from error
+    except RecursionError as error:
+        raise ModelConfigError(f"{file}: nested too deeply") from error
