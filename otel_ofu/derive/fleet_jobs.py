@@ -24,9 +24,12 @@ from otel_ofu.derive.jobs import BUSY_KEYS, job_entity
 from otel_ofu.model import Entity, Observation, Window
 from otel_ofu.store import Store
 
+# Starting values: points take up to two steps to come; after a pause the last minute at 10 s
+# counts; a GPU that was not seen for three steps is free for the next job.
 DELAY_STEPS = 2
 MOST_STEPS = 6
 RECENT_STEPS = 3
+# Starting values: jobs report every few minutes; attributes of a job hardly change.
 REPORT_S = 300.0
 DESCRIBE_S = 60.0
 REPORTED = ("model_flop_rate", "mfu_reported")

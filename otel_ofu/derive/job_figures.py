@@ -136,6 +136,7 @@ def ratio(part: Doubles, whole: Doubles) -> Doubles:
     return result
 
 
+# Starting value: a job that was suspended for a quarter of an hour goes on with its totals.
 FORGET_S = 900.0
 NO_OFU = Gap(GapReason.NOT_READY, "no GPU of the job has an OFU in this window")
 NO_LIMIT = Gap(GapReason.NOT_SUPPORTED, "the FLOP limit of a GPU of the job is not known")

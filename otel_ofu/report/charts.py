@@ -88,6 +88,7 @@ def _joined(dots: Sequence[Dot]) -> str:
     return " ".join(f"{number(x)},{number(y)}" for x, y in dots)
 
 
+# Starting values, in units of the picture: what is readable at 560 x 474.
 MOST_LABELS = 12
 LABEL_CHARACTERS = 24
 LABEL_GAP = 11.0

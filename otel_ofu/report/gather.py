@@ -26,6 +26,7 @@ IDLE_BELOW = 0.01
 SHARE = "owner_share"
 
 _ATTRIBUTES = {"ofu.gpu.sku": "skus", "ofu.precision": "precisions", "host.name": "hosts"}
+# Starting value: it bounds the memory for hosts of a job, 8,192 GPUs.
 MOST_NAMES = 1024
 JUST_BEFORE_S = 1e-3  # a report speaks of the time before it, also at the edge of a bucket
 

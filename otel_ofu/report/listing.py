@@ -8,6 +8,7 @@ from otel_ofu.report.reasons import MISCOUNTS
 from otel_ofu.report.result import HOUR_S, Agreement, Job, JobsSummary, MfuReport
 from otel_ofu.report.text import UNKNOWN, counted, hours, html, percent, plain, points
 
+# Starting value: a page that opens at once; the files hold all.
 MOST_ROWS = 1000
 
 

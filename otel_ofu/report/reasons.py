@@ -17,6 +17,7 @@ import numpy as np
 
 from otel_ofu.report.timeline import Doubles
 
+# Starting values around what correct counts give: padding and recomputation lower MFU / OFU to 0.7.
 OVER = 1.10
 UNDER = 0.65
 GAP = 0.03  # three points: padding to tiles, and noise

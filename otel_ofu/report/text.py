@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from html import escape
 
 UNKNOWN = "\N{EN DASH}"
+# Starting value: names of jobs and files are shorter.
 MOST_CHARACTERS = 200
 # What HTML and a line of a table cannot hold, and marks that turn the order of what follows.
 _UNWANTED = re.compile(

@@ -25,6 +25,7 @@ Tick = tuple[float, Sequence[Observation]]
 Progress = Callable[[float], None]
 """Called with the time of every tick, in Unix seconds."""
 
+# Starting value: an overnight pause is judged as silence for a while, a gap of weeks is not.
 LONGEST_GAP_S = 6 * 3_600.0
 DAY_S = 86_400.0
 

@@ -22,8 +22,10 @@ from otel_ofu.store.series import Columns, Rows, Series, SeriesBatch, fill_minut
 
 log = logging.getLogger(__name__)
 
+# Starting values: two nodes of 8 GPUs; doubling 8,192 columns copies 60 MB (20 metrics, 15 min).
 FIRST_COLUMNS = 16
 MANY_COLUMNS = 8_192
+# Starting value: what a counter gained in a longer gap is of an unknown time.
 COUNTER_GAP_S = 300.0
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 VERSION = 1
+# The header holds the JSON of 512 series; sections begin at pages, as mmap asks for.
 HEADER_BYTES = 65_536
 PAGE_BYTES = 4_096
 MAX_SERIES = 512

@@ -19,6 +19,7 @@ from otel_ofu.store.memory import SeriesShape, StoreLayout
 Key = tuple[EntityKind, str]
 
 MINUTE_S = 60.0
+# Starting values: five minutes for rules that are added later; an entity is forgotten after a day.
 MIN_DEPTH_S = 300.0
 DAY_S = 86_400.0
 
@@ -87,6 +88,7 @@ class Shapes:
         return SeriesShape(key=key, counter=counter, minutes=minutes)
 
 
+# Starting value: a value of a longer window says little of each of its steps.
 LONGEST_SPAN_S = 60.0
 # A value a tenth of a step after an instant still counts to it: timers and clocks are not exact.
 SLACK_STEPS = 0.1

@@ -29,11 +29,13 @@ from otel_ofu.store.series import Columns, Doubles, SeriesBatch, only
 from otel_ofu.store.slots import Slots
 from otel_ofu.store.table import StateFolder
 
+# Starting value: a restart loses a minute of new entities at most. Measured: 10,000 take 27 ms.
 SAVE_EVERY_S = 60.0
 # New entities are listed sooner, for those who read a copy of the files of a young agent.
 SAVE_NEW_EVERY_S = 5.0
 # A list that does not change grows old all the same: it holds when each entity was last seen.
 SAVE_WHOLE_EVERY_S = 3600.0
+# Starting value: clocks of nodes may differ by so much.
 FUTURE_S = 60.0
 
 

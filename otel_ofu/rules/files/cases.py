@@ -19,6 +19,7 @@ from otel_ofu.rules.files.rule import Case
 from otel_ofu.rules.files.shape import CaseShape, RuleShape
 from otel_ofu.rules.language.names import NameMistake, resolve
 
+# Starting value: a week at 10 s is 60,000.
 MAX_SAMPLES = 100_000
 
 _NUMBER = r"[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?"
@@ -52,6 +53,7 @@ def _values(found: re.Match[str], times: int) -> list[float]:
     return [first + step * i for i in range(times)]
 
 
+# Starting value: peers of many racks; the numbers of GPUs have four digits at most.
 MAX_GPUS = 1_024
 JUDGED: Mapping[EntityKind, str] = {"gpu": "gpu0", "job": "job", "node": "node"}
 

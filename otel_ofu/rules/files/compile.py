@@ -23,7 +23,9 @@ from otel_ofu.rules.files.shape import RuleShape
 from otel_ofu.rules.language.names import nearest
 from otel_ofu.rules.language.syntax import Expression
 
+# Starting value: a few lost rounds do not end a finding, two and a half minutes at 30 s do.
 MISSING_INTERVALS = 5
+# Starting value: the largest fleet that a round is measured with has 100,000 GPUs in many jobs.
 MAX_PEERS = 10_000
 _RULE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _LABEL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

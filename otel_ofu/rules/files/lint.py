@@ -11,6 +11,7 @@ from otel_ofu.rules.files.rule import SEVERITY, Group, Rule, RuleSet
 from otel_ofu.rules.language.printing import to_text
 from otel_ofu.rules.language.syntax import Expression, Over, walk
 
+# The default interval of `receivers.gpu`.
 STEP_S = 10.0
 
 

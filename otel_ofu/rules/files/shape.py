@@ -121,6 +121,7 @@ class FileOutline(_Block, frozen=True, kw_only=True):
     groups: list[GroupOutline]
 
 
+# Source: json-schema.org, the dialect that msgspec writes.
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 

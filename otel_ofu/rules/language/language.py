@@ -53,6 +53,7 @@ class Checker:
         return operation(tree, operands) if len(operands) == len(parts) else None
 
 
+# Starting value: no shipped condition has more than 4; it bounds the work of one rule.
 MAX_WINDOWS = 50
 
 

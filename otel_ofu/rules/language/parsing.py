@@ -15,6 +15,7 @@ from lark import Lark, Token, Tree, UnexpectedCharacters, UnexpectedToken
 
 from otel_ofu.model.errors import OtelOfuError
 
+# Starting values: a page of text, deeper than conditions nest, and a line of a terminal.
 MAX_CHARACTERS = 4_000
 MAX_DEPTH = 40
 MAX_SHOWN = 60

@@ -51,6 +51,7 @@ def subtrees(tree: ParseTree) -> list[ParseTree]:
     return [child for child in tree.children if isinstance(child, Tree)]
 
 
+# Starting value: ten years; a longer literal is a slip.
 MAX_DAYS = 3_650
 
 _PART = re.compile(r"(\d+)(ms|[smhdw])")

@@ -77,6 +77,7 @@ class TemplateContext:
 Target = Literal["prometheus", "mimir", "prometheusrule", "vmrule"]
 TARGETS: tuple[Target, ...] = get_args(Target)
 
+# Of a line of the written file, as of our own.
 _WIDTH = 100
 _HEAD = (
     "Written by otel-ofu; change the rules there. Each condition needs the labels hw_id, "

@@ -67,6 +67,7 @@ def _beginning(body: bytes) -> str:
 LIMIT_BYTES = 256 << 20
 """Starting value: 10,000 series of one vector are about 5 MB."""
 _FORM = "application/x-www-form-urlencoded"
+# Starting value: an error of a server in a few lines of a log.
 SHOWN_CHARACTERS = 300
 # The server is there and did not like this one query; 422 and 503 are queries that took too much.
 _OF_ONE_QUERY = (200, 400, 422, 503)

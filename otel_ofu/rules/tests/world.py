@@ -22,6 +22,7 @@ from otel_ofu.store import Store
 
 START_S = 1_728_000_000.0
 """Midnight, so that rounds of every interval meet the start."""
+# Starting value: two months at 30 s; it ends a test whose `eval_time` is a slip.
 MAX_ROUNDS = 200_000
 
 Series = Mapping[tuple[str, str], Sequence[float]]
