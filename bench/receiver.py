@@ -283,7 +283,7 @@ def _serve() -> None:
     receiver.start()
     assert receiver.http is not None
     assert receiver.grpc is not None
-    print(receiver.http.address.port, receiver.grpc.address.port, flush=True)
+    print(receiver.http.port, receiver.grpc.address.port, flush=True)
     sys.stdin.read()
     receiver.close()
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from otel_ofu.config import Config
@@ -17,12 +16,10 @@ from otel_ofu.export.environment import (
     options_from_env,
     settings_from_env,
 )
-from otel_ofu.export.prometheus_server import Listen
 from otel_ofu.export.settings import (
     OtlpExporterSettings,
     OtlpOptions,
     OtlpSettings,
-    PrometheusSettings,
     Signal,
     header_list,
     resolve,
@@ -98,33 +95,6 @@ def _options(name: str, otlp: OtlpExporterSettings) -> OtlpOptions:
         key_file=otlp.tls.key_file or None,
         insecure=otlp.tls.insecure or None,
     )
-
-
-def listen(prometheus: PrometheusSettings) -> Listen:
-    """`127.0.0.1:9464`, `[::1]:9464` or `:9464` (loopback). ConfigError for anything else."""
-    host, colon, port = prometheus.listen.rpartition(":")
-    if not colon or not (port.isascii() and port.isdigit() and int(port) < 1 << 16):
-        what = f"{prometheus.listen!r} is not host:port, such as 127.0.0.1:9464"
-        raise _mistake("exporters.prometheus.listen", what)
-    return Listen(
-        host.strip("[]") or "127.0.0.1",
-        int(port),
-        token=_token(prometheus.bearer_token_file),
-        cert_file=prometheus.cert_file or None,
-        key_file=prometheus.key_file or None,
-    )
-
-
-def _token(path: str) -> str:
-    if not path:
-        return ""
-    try:
-        token = Path(path).read_text("utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise _mistake("exporters.prometheus.bearer_token_file", f"{path}: {error}") from error
-    if not token:
-        raise _mistake("exporters.prometheus.bearer_token_file", f"{path} is empty")
-    return token
 
 
 def _mistake(place: str, what: object) -> ConfigError:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from otel_ofu import __version__
-from otel_ofu.app.exporters import OtlpTarget, listen, otlp_targets
+from otel_ofu.app.exporters import OtlpTarget, otlp_targets
 from otel_ofu.catalog.registry import Registry, load_registry
 from otel_ofu.config import Config
 from otel_ofu.export.agent import AgentMetrics, agent_id
@@ -23,13 +23,13 @@ from otel_ofu.export.file import FileExporter, FileOptions
 from otel_ofu.export.logs import encode_logs
 from otel_ofu.export.metrics import EncoderOptions, MetricEncoder
 from otel_ofu.export.otlp import transport_for
-from otel_ofu.export.prometheus import Page, PageOptions
-from otel_ofu.export.prometheus_server import PrometheusServer
+from otel_ofu.export.prometheus import METRICS, Page, PageOptions, page_server
 from otel_ofu.export.settings import Signal, header_list
 from otel_ofu.model import Attribute, Observation
 from otel_ofu.model.clock import Clock
 from otel_ofu.model.errors import ConfigError, Problem
 from otel_ofu.model.event import Event
+from otel_ofu.net.http_server import HttpServer
 from otel_ofu.notify import queue_limits
 from otel_ofu.outbox.batch import Body, Limits, Priority
 from otel_ofu.outbox.outcome import Transport
@@ -63,7 +63,7 @@ class _Parts:
     senders: dict[str, Sender] = field(default_factory=dict)
     file: FileExporter | None = None
     page: Page | None = None
-    server: PrometheusServer | None = None
+    server: HttpServer | None = None
     screens: list[Screen] = field(default_factory=list)
 
 
@@ -95,7 +95,7 @@ class Telemetry:
     def places(self) -> list[str]:
         """Where telemetry goes, for people."""
         parts = self._parts
-        served = [f"http://{parts.server.host}:{parts.server.port}/metrics"] if parts.server else []
+        served = [f"http://{parts.server.address}{METRICS}"] if parts.server else []
         path = self._ground.config.exporters.file.path
         return [*(target.place for target in self.targets), *served, *([path] if path else [])]
 
@@ -214,8 +214,8 @@ class Telemetry:
         if config.exporters.prometheus.listen:
             page = Page(registry, common, PageOptions(config.receivers.gpu.interval))
             try:
-                self._parts.server = PrometheusServer(
-                    lambda: page.text(clock.now_s()), listen(config.exporters.prometheus)
+                self._parts.server = page_server(
+                    lambda: page.text(clock.now_s()), config.exporters.prometheus
                 )
             except ValueError as error:
                 place = "exporters.prometheus.listen"

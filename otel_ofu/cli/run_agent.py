@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from otel_ofu import __version__
 from otel_ofu.app.agent import Agent, run_until, stop_signals
 from otel_ofu.app.deriving import deriver
-from otel_ofu.app.exporters import listen, otlp_targets
+from otel_ofu.app.exporters import otlp_targets
 from otel_ofu.app.job_reports import follower
 from otel_ofu.app.pipeline import Pipeline
 from otel_ofu.app.receiving import check_receiver
@@ -73,8 +73,6 @@ def _check(config: Config, path: str | None) -> int:
     check_receiver(config)
     load_flags(config.evidence.flags.files)
     follower(config, SystemClock())
-    if config.exporters.prometheus.listen:
-        listen(config.exporters.prometheus)
     print(f"{path or 'the default configuration'}: good")
     return 0
 

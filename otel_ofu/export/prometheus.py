@@ -1,12 +1,12 @@
-"""What is known now, as a page of the Prometheus text format.
+"""What is known now, as a page of the Prometheus text format, and the server of that page.
 
-Enters: the observations of the last tick. Leaves: the page.
+Enters: the observations of the last tick; requests. Leaves: the page.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from otel_ofu.catalog.prometheus_names import (
@@ -17,11 +17,22 @@ from otel_ofu.catalog.prometheus_names import (
 )
 from otel_ofu.catalog.registry import Metric, Registry
 from otel_ofu.export.resource import hw_id
+from otel_ofu.export.settings import PrometheusSettings, page_address
 from otel_ofu.model import Attribute, Entity, GapReason, Observation
 from otel_ofu.model.labels import label_name
+from otel_ofu.net.http_auth import BearerToken
+from otel_ofu.net.http_limits import HttpLimits
+from otel_ofu.net.http_server import HttpServer
+from otel_ofu.net.http_service import Reply, Request, Response, Route, Service
+from otel_ofu.net.tls import server_context
 
+METRICS = "/metrics"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 DEFAULT_LABELS = ("ofu.gpu.sku", "ofu.job.id", "host.name")
+
+# A server of Prometheus keeps one connection, seldom are there more than three of them. Deadlines:
+# starting values, those of the scrape (10 s by default) where a scraper waits for the page.
+_LIMITS = HttpLimits(connections=16, head_s=5.0, body_s=5.0, write_s=10.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,4 +161,19 @@ def _label_set(labels: Mapping[str, Attribute]) -> str:
         f'{label_name(name)}="{label_value(value)}"'
         for name, value in sorted(labels.items())
         if value != ""
+    )
+
+
+def page_server(text: Callable[[], str], settings: PrometheusSettings) -> HttpServer:
+    """Serves what `text` returns at /metrics. ValueError if it cannot, in one line."""
+
+    def scrape(_request: Request, reply: Reply) -> None:
+        reply(Response(text().encode("utf-8", "replace"), CONTENT_TYPE))
+
+    token = BearerToken(settings.bearer_token_file) if settings.bearer_token_file else None
+    return HttpServer(
+        page_address(settings.listen),
+        Service([Route("GET", METRICS, scrape)], token.allows if token else None),
+        _LIMITS,
+        context=server_context(settings.cert_file, settings.key_file),
     )

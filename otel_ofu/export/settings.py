@@ -21,7 +21,7 @@ from otel_ofu.files.settings import (
     Size,
     Surroundings,
 )
-from otel_ofu.net.settings import ListenAddress, TokenFile
+from otel_ofu.net.settings import Address, TokenFile, parse_address
 from otel_ofu.net.tls import ServerCertificate, TlsFiles, check_tls_files
 
 Protocol = Literal["http/protobuf", "grpc"]
@@ -121,10 +121,15 @@ class OtlpGrpcSettings(OtlpExporterSettings, frozen=True, kw_only=True):
     endpoint: Annotated[str, Parsed(_parse_grpc_endpoint)] = ""
 
 
+def page_address(text: str) -> Address:
+    """As `parse_address`; `:9464` is on loopback."""
+    return parse_address(f"127.0.0.1{text}" if text.startswith(":") else text)
+
+
 class PrometheusSettings(ServerCertificate, frozen=True, kw_only=True):
     """A page for Prometheus to scrape; an empty `listen` switches it off."""
 
-    listen: ListenAddress = ""
+    listen: Annotated[str, Parsed(page_address)] = ""
     bearer_token_file: TokenFile = ""
 
 

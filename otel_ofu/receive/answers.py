@@ -1,16 +1,16 @@
-"""What a client is told, in OTLP's words: as protobuf, as JSON, and as trailers of gRPC.
+"""Answers as OTLP has them: as protobuf, as JSON, and as trailers of gRPC.
 
 Source: opentelemetry-proto docs/specification.md, OTLP/HTTP Response, OTLP/gRPC Throttling.
 """
 
 from __future__ import annotations
 
-import random
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Literal
 
 import msgspec
+
+from otel_ofu.net.http_service import Refusal
 
 Form = Literal["protobuf", "json"]
 
@@ -30,26 +30,20 @@ class Code(IntEnum):
     UNAUTHENTICATED = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A request that is not taken. `retry_s`: the client may come back after so many seconds."""
-
-    status: int
-    code: Code
-    message: str
-    retry_s: int = 0
-
-
-def busy(message: str = "busy; come back later") -> Refusal:
-    """Too much at a time. Clients drop what they are to keep for long, so not for long.
-
-    The delay varies, lest all of them come back at once.
-    """
-    return Refusal(429, Code.UNAVAILABLE, message, random.randint(1, 3))  # noqa: S311 - no secret
+_CODES = {
+    401: Code.UNAUTHENTICATED,
+    404: Code.NOT_FOUND,
+    405: Code.UNIMPLEMENTED,
+    429: Code.UNAVAILABLE,
+    500: Code.INTERNAL,
+    501: Code.UNIMPLEMENTED,
+    503: Code.UNAVAILABLE,
+}
 
 
-def stopping() -> Refusal:
-    return Refusal(503, Code.UNAVAILABLE, "stopping; come back later", random.randint(1, 3))  # noqa: S311 - as above
+def code_of(refusal: Refusal) -> Code:
+    """What the sender did wrong, unless the status says otherwise."""
+    return _CODES.get(refusal.status, Code.INVALID_ARGUMENT)
 
 
 def content_type(form: Form) -> str:
@@ -59,8 +53,8 @@ def content_type(form: Form) -> str:
 def success(form: Form, rejected: int, message: str) -> bytes:
     """An ExportMetricsServiceResponse; with `partial_success` if something was rejected."""
     if form == "json":
-        told = {"rejectedDataPoints": str(rejected), "errorMessage": message}
-        return msgspec.json.encode({"partialSuccess": told} if rejected else {})
+        partial = {"rejectedDataPoints": str(rejected), "errorMessage": message}
+        return msgspec.json.encode({"partialSuccess": partial} if rejected else {})
     if not rejected:
         return b""
     from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (  # noqa: PLC0415 - when first used
@@ -76,7 +70,9 @@ def success(form: Form, rejected: int, message: str) -> bytes:
 def failure(form: Form, refusal: Refusal) -> bytes:
     """A google.rpc.Status."""
     if form == "json":
-        return msgspec.json.encode({"code": int(refusal.code), "message": _proper(refusal.message)})
+        return msgspec.json.encode(
+            {"code": int(code_of(refusal)), "message": _proper(refusal.message)}
+        )
     return bytes(_status(refusal).SerializeToString())
 
 
@@ -93,7 +89,7 @@ def trailers(refusal: Refusal) -> list[tuple[str, bytes]]:
 def _status(refusal: Refusal) -> Any:  # noqa: ANN401 - google.rpc has no types
     from google.rpc.status_pb2 import Status  # noqa: PLC0415 - when first used
 
-    status = Status(code=int(refusal.code), message=_proper(refusal.message))
+    status = Status(code=int(code_of(refusal)), message=_proper(refusal.message))
     if refusal.retry_s:
         status.details.add().Pack(_retry_info(refusal))
     return status

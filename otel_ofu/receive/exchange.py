@@ -1,87 +1,67 @@
-"""What is asked of a request before its body is read, and how the answer looks.
+"""OTLP over HTTP: what the receiver's HTTP server serves.
 
-Enters: a `Head`. Leaves: the form and compression of the body, or the refusal; bytes of answers.
+Enters: heads and bodies. Leaves: tasks for the thread that decodes, and its answers as OTLP has
+them. Source: opentelemetry-proto docs/specification.md, OTLP/HTTP.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from http import HTTPStatus
+from collections.abc import Callable, Mapping
 
-from otel_ofu.receive.answers import Code, Form, Refusal, content_type, failure, success
-from otel_ofu.receive.auth import BearerToken
-from otel_ofu.receive.http_message import Head
-from otel_ofu.receive.work import Outcome
+from otel_ofu.net.http_auth import BearerToken
+from otel_ofu.net.http_message import Head
+from otel_ofu.net.http_service import Refusal, Reply, Request, Response, Route, Service, busy
+from otel_ofu.receive.answers import Form, content_type, failure, success
+from otel_ofu.receive.work import Outcome, Task
 
 METRICS = "/v1/metrics"
 _FORMS: Mapping[str, Form] = {"application/x-protobuf": "protobuf", "application/json": "json"}
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A request that may send its body."""
+def otlp_service(
+    offer: Callable[[Task], bool], body_bytes: int, token: BearerToken | None
+) -> Service:
+    """One route: metrics. `offer` takes a task, or says that there are too many."""
 
-    form: Form
-    gzipped: bool
+    def export(request: Request, reply: Reply) -> None:
+        form = form_of(request.head)
+        task = Task(
+            request.body,
+            form,
+            request.is_gzipped,
+            body_bytes,
+            lambda outcome: reply(_answer(form, outcome)),
+        )
+        if not offer(task):
+            reply(busy())
+
+    route = Route("POST", METRICS, export, _check_form, body_bytes)
+    return Service([route], token.allows if token else None, _refused)
 
 
 def form_of(head: Head | None) -> Form:
     """The form that the client speaks; JSON for one that says nothing of it."""
-    given = head.headers.get("content-type", "") if head else ""
-    return _FORMS.get(given.partition(";")[0].strip().lower(), "json")
+    return _FORMS.get(_media_type(head), "json") if head else "json"
 
 
-def judge(head: Head, token: BearerToken | None, limit: int) -> Asked | Refusal:
-    """Whether the body of a request is welcome."""
-    if token and not token.allows(head.headers.get("authorization", "")):
-        return Refusal(401, Code.UNAUTHENTICATED, "a bearer token is needed")
-    if head.path != METRICS:
-        message = f"{head.path[:80]} is not here; this receiver takes metrics, at {METRICS}"
-        return Refusal(404, Code.NOT_FOUND, message)
-    if head.method != "POST":
-        return Refusal(405, Code.UNIMPLEMENTED, "allowed: POST")
-    return _judge_body(head, limit)
+def _media_type(head: Head) -> str:
+    return head.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def _judge_body(head: Head, limit: int) -> Asked | Refusal:
-    given = head.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if given not in _FORMS:
-        allowed = f"Content-Type {given[:80]!r}; allowed: {', '.join(_FORMS)}"
-        return Refusal(415, Code.INVALID_ARGUMENT, allowed)
-    coding = head.headers.get("content-encoding", "identity").lower()
-    if coding not in ("gzip", "identity", ""):
-        message = f"Content-Encoding {coding[:80]!r}; allowed: gzip, identity"
-        return Refusal(415, Code.INVALID_ARGUMENT, message)
-    if head.length is not None and head.length > limit:
-        return too_large(limit)
-    return Asked(_FORMS[given], coding == "gzip")
+def _check_form(head: Head) -> Refusal | None:
+    given = _media_type(head)
+    if given in _FORMS:
+        return None
+    return Refusal(415, f"Content-Type {given[:80]!r}; allowed: {', '.join(_FORMS)}")
 
 
-def too_large(limit: int) -> Refusal:
-    return Refusal(413, Code.INVALID_ARGUMENT, f"the body has more than {limit} bytes")
+def _answer(form: Form, outcome: Outcome) -> Response | Refusal:
+    if outcome.refusal is not None:
+        return outcome.refusal
+    return Response(success(form, outcome.rejected, outcome.message), content_type(form))
 
 
-def answered(form: Form, outcome: Outcome, *, keep_alive: bool) -> bytes:
-    """The answer to a request that was decoded, or refused."""
-    refusal = outcome.refusal
-    if refusal is None:
-        return _answer(200, form, success(form, outcome.rejected, outcome.message), keep_alive)
-    extra = b""
-    if refusal.retry_s:
-        extra += b"Retry-After: %d\r\n" % refusal.retry_s
-    if refusal.status == HTTPStatus.UNAUTHORIZED:
-        extra += b"WWW-Authenticate: Bearer\r\n"
-    if refusal.status == HTTPStatus.METHOD_NOT_ALLOWED:
-        extra += b"Allow: POST\r\n"
-    return _answer(refusal.status, form, failure(form, refusal), keep_alive, extra)
-
-
-def _answer(status: int, form: Form, body: bytes, keep_alive: bool, extra: bytes = b"") -> bytes:  # noqa: FBT001 - of this module alone
-    phrase = HTTPStatus(status).phrase
-    connection = "keep-alive" if keep_alive else "close"
-    head = (
-        f"HTTP/1.1 {status} {phrase}\r\nContent-Type: {content_type(form)}\r\n"
-        f"Content-Length: {len(body)}\r\nConnection: {connection}\r\n"
-    )
-    return b"".join((head.encode("ascii"), extra, b"\r\n", body))
+def _refused(head: Head | None, refusal: Refusal) -> Response:
+    form = form_of(head)
+    body = failure(form, refusal)
+    return Response(body, content_type(form), refusal.status, refusal.headers)

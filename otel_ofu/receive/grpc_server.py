@@ -8,12 +8,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, TimeoutError  # noqa: A004 - its own in 3.10, the built-in since
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from otel_ofu.receive.answers import Code, Refusal, busy, stopping, success, trailers
-from otel_ofu.receive.auth import BearerToken
-from otel_ofu.receive.connection import Desk
-from otel_ofu.receive.settings import Address, Limits
+from otel_ofu.net.http_auth import BearerToken
+from otel_ofu.net.http_limits import Budget
+from otel_ofu.net.http_service import Refusal, busy, stopping
+from otel_ofu.receive.answers import code_of, success, trailers
+from otel_ofu.receive.settings import Address, Limits, Tls
 from otel_ofu.receive.work import Outcome, Task
 
 if TYPE_CHECKING:
@@ -27,18 +30,28 @@ _MOST_CALLS = 4096
 """Beyond it grpcio answers RESOURCE_EXHAUSTED itself, which clients need not repeat."""
 
 
+@dataclass(frozen=True, slots=True)
+class GrpcDependencies:
+    """What calls need: who takes their bodies, how much they may take, and who may call."""
+
+    offer: Callable[[Task], bool]
+    budget: Budget
+    limits: Limits
+    token: BearerToken | None
+
+
 class GrpcServer:
     """Listens from the moment that it is built. ValueError if it cannot, in one line."""
 
-    def __init__(self, address: Address, desk: Desk, credentials: Any) -> None:  # noqa: ANN401 - grpc has no types
+    def __init__(self, address: Address, needs: GrpcDependencies, credentials: Any) -> None:  # noqa: ANN401 - grpc has no types
         import grpc  # noqa: PLC0415 - when first used
 
         self._pool = _CountingPool(_THREADS, "otlp-grpc")
-        calls = _Calls(desk, self._pool)
+        calls = _Calls(needs, self._pool)
         self._server = grpc.server(
             self._pool,
             [_service(calls)],
-            options=_options(desk.limits),
+            options=_options(needs.limits),
             maximum_concurrent_rpcs=_MOST_CALLS,
         )
         try:
@@ -92,8 +105,8 @@ class _CountingPool(ThreadPoolExecutor):
 class _Calls:
     """Answers calls, each on a thread of the pool."""
 
-    def __init__(self, desk: Desk, pool: _CountingPool) -> None:
-        self._desk = desk
+    def __init__(self, needs: GrpcDependencies, pool: _CountingPool) -> None:
+        self._needs = needs
         self._pool = pool
 
     def export(self, body: bytes, context: grpc.ServicerContext) -> bytes:
@@ -105,32 +118,32 @@ class _Calls:
 
     def elsewhere(self, _body: bytes, context: grpc.ServicerContext) -> bytes:
         refusal = self._before(context) or Refusal(
-            404, Code.UNIMPLEMENTED, f"this receiver takes metrics, at {_EXPORT}"
+            501, f"this receiver takes metrics, at {_EXPORT}"
         )
         _abort(context, refusal)
         return b""
 
     def _before(self, context: grpc.ServicerContext) -> Refusal | None:
-        token: BearerToken | None = self._desk.token
+        token: BearerToken | None = self._needs.token
         if token is not None and not token.allows(_authorization(context)):
-            return Refusal(401, Code.UNAUTHENTICATED, "a bearer token is needed")
-        if self._pool.waiting > self._desk.limits.pending_requests:
+            return Refusal(401, "a bearer token is required")
+        if self._pool.waiting > self._needs.limits.pending_requests:
             return busy()
         return None
 
     def _taken(self, body: bytes) -> Outcome:
-        if not self._desk.budget.take(len(body)):
+        if not self._needs.budget.take(len(body)):
             return Outcome(busy())
         answer: Future[Outcome] = Future()
         task = Task(body, "protobuf", gzipped=False, limit=len(body), tell=answer.set_result)
         try:
-            if not self._desk.offer(task):
+            if not self._needs.offer(task):
                 return Outcome(busy())
             return answer.result(_PATIENCE_S)
         except TimeoutError:
             return Outcome(stopping())
         finally:
-            self._desk.budget.give(len(body))
+            self._needs.budget.give(len(body))
 
 
 def _abort(context: grpc.ServicerContext, refusal: Refusal) -> None:
@@ -138,7 +151,7 @@ def _abort(context: grpc.ServicerContext, refusal: Refusal) -> None:
 
     codes = {code.value[0]: code for code in grpc.StatusCode}
     context.set_trailing_metadata(trailers(refusal))
-    context.abort(codes[int(refusal.code)], refusal.message.encode("ascii", "replace").decode())
+    context.abort(codes[int(code_of(refusal))], refusal.message.encode("ascii", "replace").decode())
 
 
 def _authorization(context: grpc.ServicerContext) -> str:
@@ -159,6 +172,17 @@ def _service(calls: _Calls) -> Any:  # noqa: ANN401 - grpc has no types
             return grpc.unary_unary_rpc_method_handler(calls.export if taken else calls.elsewhere)
 
     return Service()
+
+
+def grpc_credentials(tls: Tls) -> Any:  # noqa: ANN401 - grpc has no types
+    """None without a certificate; the files are known to be usable (`server_context`)."""
+    import grpc  # noqa: PLC0415 - when first used
+
+    if not tls.cert_file:
+        return None
+    pair = Path(tls.key_file or tls.cert_file).read_bytes(), Path(tls.cert_file).read_bytes()
+    ca = Path(tls.client_ca_file).read_bytes() if tls.client_ca_file else None
+    return grpc.ssl_server_credentials([pair], ca, require_client_auth=ca is not None)
 
 
 def _options(limits: Limits) -> list[tuple[str, int]]:

@@ -11,15 +11,17 @@ from dataclasses import dataclass
 from otel_ofu.catalog.registry import Registry, load_registry
 from otel_ofu.model import Observation
 from otel_ofu.model.clock import Clock, SystemClock
-from otel_ofu.receive.auth import BearerToken, grpc_credentials, tls_context
+from otel_ofu.net.http_auth import BearerToken
+from otel_ofu.net.http_limits import Budget, HttpLimits
+from otel_ofu.net.http_server import HttpServer
+from otel_ofu.net.tls import server_context
 from otel_ofu.receive.buffer import Buffer
-from otel_ofu.receive.connection import Desk
 from otel_ofu.receive.decode import Decoder
-from otel_ofu.receive.grpc_server import GrpcServer
-from otel_ofu.receive.http_server import HttpServer
+from otel_ofu.receive.exchange import otlp_service
+from otel_ofu.receive.grpc_server import GrpcDependencies, GrpcServer, grpc_credentials
 from otel_ofu.receive.keys import JobNames
-from otel_ofu.receive.settings import ReceiverSettings
-from otel_ofu.receive.work import Budget, Work
+from otel_ofu.receive.settings import Limits, ReceiverSettings
+from otel_ofu.receive.work import Work
 from otel_ofu.store import Store
 
 _LAST_WORK_S = 1.0
@@ -50,21 +52,31 @@ class Receiver:
         clock: Clock | None = None,
     ) -> None:
         limits = settings.limits
-        context = tls_context(settings.tls)
+        tls = settings.tls
+        if bool(tls.cert_file) != bool(tls.key_file):
+            raise ValueError("cert_file and key_file belong together")
+        context = server_context(tls.cert_file, tls.key_file, tls.client_ca_file)
         token = BearerToken(settings.token_file) if settings.token_file else None
         self._decoder = Decoder(registry or load_registry(), names, settings.bounds)
         self._buffer = Buffer(store)
         self._work = Work(
             self._decoder, self._buffer, clock or SystemClock(), limits.pending_requests
         )
-        self._desk = desk = Desk(self._work.offer, Budget(limits.pending_bytes), limits, token)
+        self.budget = Budget(limits.pending_bytes)
         self.http: HttpServer | None = None
         self.grpc: GrpcServer | None = None
         try:
             if settings.http:
-                self.http = HttpServer(settings.http, desk, context)
+                self.http = HttpServer(
+                    settings.http,
+                    otlp_service(self._work.offer, limits.http_bytes, token),
+                    _http_limits(limits),
+                    context=context,
+                    budget=self.budget,
+                )
             if settings.grpc:
-                self.grpc = GrpcServer(settings.grpc, desk, grpc_credentials(settings.tls))
+                needs = GrpcDependencies(self._work.offer, self.budget, limits, token)
+                self.grpc = GrpcServer(settings.grpc, needs, grpc_credentials(tls))
         except ValueError:
             self.close()
             raise
@@ -97,3 +109,14 @@ class Receiver:
             self.http.close()
         if self.grpc:
             self.grpc.close()
+
+
+def _http_limits(limits: Limits) -> HttpLimits:
+    return HttpLimits(
+        connections=limits.connections,
+        pending_bytes=limits.pending_bytes,
+        head_bytes=limits.head_bytes,
+        head_s=limits.head_s,
+        body_s=limits.body_s,
+        idle_s=limits.idle_s,
+    )

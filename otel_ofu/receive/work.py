@@ -12,12 +12,14 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 
 from otel_ofu.model.clock import Clock
-from otel_ofu.receive.answers import Code, Form, Refusal
+from otel_ofu.net.http_message import BadRequestError, gunzip
+from otel_ofu.net.http_service import Refusal
+from otel_ofu.receive.answers import Form
 from otel_ofu.receive.buffer import Buffer
 from otel_ofu.receive.decode import Decoder
-from otel_ofu.receive.gunzip import TooLargeError, gunzip
 from otel_ofu.receive.points import MalformedError
 
 _log = logging.getLogger(__name__)
@@ -45,29 +47,6 @@ class Task:
     gzipped: bool
     limit: int
     tell: Callable[[Outcome], None]
-
-
-class Budget:
-    """Bytes that all requests together may hold. Thread-safe."""
-
-    def __init__(self, most: int) -> None:
-        self._left = most
-        self._lock = threading.Lock()
-
-    @property
-    def left(self) -> int:
-        return self._left
-
-    def take(self, size: int) -> bool:
-        with self._lock:
-            if size > self._left:
-                return False
-            self._left -= size
-            return True
-
-    def give(self, size: int) -> None:
-        with self._lock:
-            self._left += size
 
 
 class Work:
@@ -168,15 +147,13 @@ class Work:
     def _outcome(self, task: Task) -> Outcome:
         try:
             return self._taken(task)
-        except MalformedError as error:
+        except (MalformedError, BadRequestError) as error:
             self._counts["refused"] += 1
-            return Outcome(Refusal(400, Code.INVALID_ARGUMENT, str(error)))
-        except TooLargeError as error:
-            self._counts["refused"] += 1
-            return Outcome(Refusal(413, Code.INVALID_ARGUMENT, str(error)))
+            status = error.status if isinstance(error, BadRequestError) else 400
+            return Outcome(Refusal(status, str(error)))
         except Exception as error:  # noqa: BLE001 - one bad request must not end the thread
             self._fail("a request could not be decoded", error)
-            return Outcome(Refusal(500, Code.INTERNAL, "the request could not be decoded"))
+            return Outcome(Refusal(500, "the request could not be decoded"))
 
     def _taken(self, task: Task) -> Outcome:
         now_s = self._clock.now_s()
@@ -212,8 +189,6 @@ def _unpacked(task: Task) -> Task | None:
         return task if len(task.body) <= SMALL_BYTES else None
     try:
         body = gunzip(task.body, min(SMALL_BYTES, task.limit))
-    except TooLargeError:
-        return None
-    except MalformedError:
-        return task
+    except BadRequestError as error:
+        return None if error.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE else task
     return replace(task, body=body, gzipped=False)

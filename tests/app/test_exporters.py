@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from otel_ofu.app.exporters import listen, otlp_targets
+from otel_ofu.app.exporters import otlp_targets
 from otel_ofu.config import Config, config_from_text
-from otel_ofu.export.settings import PrometheusSettings
 from otel_ofu.model.errors import ConfigError
 
 HTTP = "exporters: {otlp_http: {endpoint: http://127.0.0.1:4318}}"
@@ -71,23 +70,3 @@ def test_both_protocols_can_be_used_at_once() -> None:
 def test_a_bad_variable_is_named(environ: dict[str, str], named: str) -> None:
     with pytest.raises(ConfigError, match=named):
         otlp_targets(Config(), environ)
-
-
-@pytest.mark.parametrize(
-    ("text", "host", "port"),
-    [
-        ("127.0.0.1:9464", "127.0.0.1", 9464),
-        (":9464", "127.0.0.1", 9464),
-        ("[::1]:9464", "::1", 9464),
-        ("0.0.0.0:0", "0.0.0.0", 0),
-    ],
-)
-def test_listen_addresses(text: str, host: str, port: int) -> None:
-    found = listen(PrometheusSettings(listen=text))
-    assert (found.host, found.port) == (host, port)
-
-
-@pytest.mark.parametrize("text", ["9464", "host:", "host:99999", "host:port"])
-def test_bad_listen_addresses_say_what_is_allowed(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"is not host:port, such as 127\.0\.0\.1:9464"):
-        listen(PrometheusSettings(listen=text))

@@ -13,9 +13,8 @@ from otel_ofu.catalog.prometheus_names import metric_name
 from otel_ofu.catalog.registry import Registry, load_registry
 from otel_ofu.export.metrics import EncoderOptions, MetricEncoder
 from otel_ofu.export.otlp import transport_for
-from otel_ofu.export.prometheus import Page, PageOptions
-from otel_ofu.export.prometheus_server import Listen, PrometheusServer
-from otel_ofu.export.settings import OtlpOptions, resolve
+from otel_ofu.export.prometheus import Page, PageOptions, page_server
+from otel_ofu.export.settings import OtlpOptions, PrometheusSettings, resolve
 from otel_ofu.model import Entity, Observation, Window
 from otel_ofu.outbox.outcome import Delivered
 from tests.peers.processes import Prometheus
@@ -55,7 +54,7 @@ def test_prometheus_scrapes_the_page(prometheus: StartPrometheus) -> None:
     registry = load_registry()
     page = Page(registry, COMMON, PageOptions(interval_s=1e9))
     page.update([observation(1.0, dict.fromkeys(keys(registry), 1.0))])
-    server = PrometheusServer(lambda: page.text(1.0), Listen(port=0))
+    server = page_server(lambda: page.text(1.0), PrometheusSettings(listen="127.0.0.1:0"))
     server.start()
     try:
         peer = prometheus(scrape={"ofu": [f"127.0.0.1:{server.port}"]})

@@ -32,7 +32,7 @@ class Rig:
     @property
     def port(self) -> int:
         assert self.receiver.http is not None
-        return self.receiver.http.address.port
+        return self.receiver.http.port
 
     @property
     def grpc_port(self) -> int:

@@ -1,0 +1,145 @@
+"""The one HTTP server: an address, and a thread on which all of its connections live.
+
+Enters: where to listen, what to serve, and how much clients may take. Leaves: connections. Each
+server has a thread and limits of its own, so that a flood of one is none of another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+import threading
+
+from otel_ofu.net.http_connection import Connection
+from otel_ofu.net.http_limits import Budget, HttpLimits, Shared
+from otel_ofu.net.http_service import Service
+from otel_ofu.net.listen import (
+    SocketAddress,
+    bound_to,
+    listen,
+    stop_listening,
+)
+from otel_ofu.net.settings import Address
+
+_log = logging.getLogger(__name__)
+
+# Starting values: for answers that are under way at the end, and for sockets to become free.
+_LAST_ANSWERS_S = 0.05
+_RETRY_ACCEPT_S = 0.5
+
+
+class HttpServer:
+    """Listens from the moment that it is built. ValueError if it cannot, in one line.
+
+    `budget` may be shared with other servers; without it, that of the limits is its own.
+    """
+
+    def __init__(
+        self,
+        address: SocketAddress,
+        service: Service,
+        limits: HttpLimits,
+        *,
+        context: ssl.SSLContext | None = None,
+        budget: Budget | None = None,
+    ) -> None:
+        self._listeners = listen(address)
+        self.address = bound_to(address, self._listeners[0])
+        self._loop = asyncio.new_event_loop()
+        self._shared: Shared[Connection] = Shared(service, limits, budget)
+        self._context = context
+        self._accepting: set[asyncio.Task[object]] = set()
+        self._thread = threading.Thread(target=self._run, name=f"http {self.address}", daemon=True)
+
+    @property
+    def connections(self) -> int:
+        """How many are open, also those that are being refused."""
+        return len(self._shared.clients)
+
+    @property
+    def port(self) -> int:
+        """Of TCP."""
+        assert isinstance(self.address, Address)  # noqa: S101 - asked of servers of TCP alone
+        return self.address.port
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends listening and every connection; what was answered by now was sent. Twice is fine."""
+        if self._loop.is_closed():
+            return
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stop)
+            self._thread.join()
+        else:
+            self._stop_listening()
+        self._loop.close()
+
+    def _run(self) -> None:
+        for listener in self._listeners:
+            self._loop.add_reader(listener, self._accept, listener)
+        self._loop.run_forever()
+
+    def _accept(self, listener: socket.socket) -> None:
+        """Takes some of those that wait: the ones before them must get to send their head."""
+        for _ in range(max(1, self._shared.most // 4)):
+            try:
+                accepted, _ = listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:  # too many open files, most likely
+                _log.warning("%s: cannot accept connections: %s", self.address, error.strerror)
+                self._loop.remove_reader(listener)
+                self._loop.call_later(_RETRY_ACCEPT_S, self._accept_again, listener)
+                return
+            accepted.settimeout(0)
+            self._open(accepted)
+
+    def _accept_again(self, listener: socket.socket) -> None:
+        if listener.fileno() >= 0:
+            self._loop.add_reader(listener, self._accept, listener)
+
+    def _open(self, accepted: socket.socket) -> None:
+        connection = Connection(self._loop, self._shared, accepted)
+        self._shared.enter(connection)
+        task: asyncio.Task[object] = self._loop.create_task(
+            self._loop.connect_accepted_socket(
+                lambda: connection,
+                accepted,
+                ssl=self._context,
+                ssl_handshake_timeout=self._shared.limits.head_s if self._context else None,
+            )
+        )
+        self._accepting.add(task)
+        task.add_done_callback(lambda task: self._opened(task, connection, accepted))
+
+    def _opened(
+        self, task: asyncio.Task[object], connection: Connection, accepted: socket.socket
+    ) -> None:
+        self._accepting.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if task.cancelled() or error is not None:
+            self._shared.leave(connection)
+            accepted.close()
+            _log.debug("%s: a connection was not opened: %s", self.address, error)
+
+    def _stop_listening(self) -> None:
+        for listener in self._listeners:
+            if self._thread.is_alive():
+                self._loop.remove_reader(listener)
+        stop_listening(self.address, self._listeners)
+
+    def _stop(self) -> None:
+        self._stop_listening()
+        for connection in self._shared.clients:
+            connection.end()
+        wait_s = _LAST_ANSWERS_S if self._shared.clients else 0.0
+        self._loop.call_later(wait_s, self._abort, wait_s)
+
+    def _abort(self, wait_s: float) -> None:
+        for connection in self._shared.clients:
+            connection.abort()
+        self._loop.call_later(wait_s, self._loop.stop)

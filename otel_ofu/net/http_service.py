@@ -1,0 +1,168 @@
+"""What a listener serves: a table of routes, who may ask, and how a refusal looks.
+
+Enters: heads and requests. Leaves: the route of a head or a `Refusal`, and `Response`s as bytes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from otel_ofu.net.http_message import Head, gunzip
+
+_TEXT = "text/plain; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request whose body is there, as it came; it is within the limit of its route."""
+
+    head: Head
+    body: bytes
+
+    @property
+    def is_gzipped(self) -> bool:
+        return content_coding(self.head) == "gzip"
+
+    def content(self, limit: int) -> bytes:
+        """The body without its compression. BadRequestError beyond the limit."""
+        return gunzip(self.body, limit) if self.is_gzipped else self.body
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """An answer that is complete. `headers` are those beside its type and length."""
+
+    body: bytes
+    content_type: str = _TEXT
+    status: int = 200
+    headers: Mapping[str, str] | None = None
+
+    def encode(self, *, keep_alive: bool, with_body: bool = True) -> bytes:
+        """On the wire; without its body for HEAD, whose headers are the same."""
+        more = "".join(f"{name}: {value}\r\n" for name, value in (self.headers or {}).items())
+        head = (
+            f"HTTP/1.1 {self.status} {_PHRASES[self.status]}\r\n"
+            f"Content-Type: {self.content_type}\r\nContent-Length: {len(self.body)}\r\n"
+            f"Connection: {'keep-alive' if keep_alive else 'close'}\r\n{more}\r\n"
+        )
+        return head.encode("ascii") + self.body if with_body else head.encode("ascii")
+
+
+@dataclass(frozen=True, slots=True)
+class EventStream:
+    """Server-sent events, each encoded (`event_stream.encode_event`), until they end.
+
+    They are asked for one at a time, when the client has taken the ones before; the generator is
+    closed with the client or with the server.
+    """
+
+    events: AsyncGenerator[bytes, None]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A request that is not taken. `retry_s`: the client may come back after so many seconds."""
+
+    status: int
+    message: str
+    retry_s: int = 0
+    allow: str = ""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Those that belong to the status."""
+        found = {"Retry-After": str(self.retry_s)} if self.retry_s else {}
+        if self.status == HTTPStatus.UNAUTHORIZED:
+            found["WWW-Authenticate"] = "Bearer"
+        if self.allow:
+            found["Allow"] = self.allow
+        return found
+
+
+def busy(message: str = "busy; come back later") -> Refusal:
+    """Too much at a time. Clients drop what they are to keep for long, so not for long.
+
+    The delay varies, lest all of them come back at once.
+    """
+    return Refusal(429, message, random.randint(1, 3))  # noqa: S311 - no secret
+
+
+def stopping() -> Refusal:
+    return Refusal(503, "stopping; come back later", random.randint(1, 3))  # noqa: S311 - as above
+
+
+def too_large(limit: int) -> Refusal:
+    return Refusal(413, f"the body has more than {limit} bytes")
+
+
+Reply = Callable[[Response | EventStream | Refusal], None]
+"""Answers a request, once, from any thread; later calls and those to a closed connection do
+nothing. An `EventStream` is replied before the handler returns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """`handle` is called on the thread of the listener and must not wait.
+
+    `check` is asked before the body is read. HEAD is answered as GET is, without a body.
+    """
+
+    method: str
+    path: str
+    handle: Callable[[Request, Reply], None]
+    check: Callable[[Head], Refusal | None] = lambda _head: None
+    body_bytes: int = 0
+
+
+def plain_text(_head: Head | None, refusal: Refusal) -> Response:
+    """A refusal as a line of text."""
+    body = f"{refusal.message}\n".encode("utf-8", "replace")
+    return Response(body, status=refusal.status, headers=refusal.headers)
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """`allows` is asked with the `Authorization` of each request, whatever its path.
+
+    `refused` makes an answer of a refusal; its head is None where none could be read.
+    """
+
+    routes: Sequence[Route]
+    allows: Callable[[str], bool] | None = None
+    refused: Callable[[Head | None, Refusal], Response] = plain_text
+
+    def find(self, head: Head) -> Route | Refusal:
+        """The route of a head whose body is welcome."""
+        if self.allows and not self.allows(head.headers.get("authorization", "")):
+            return Refusal(401, "a bearer token is required")
+        routes = {route.method: route for route in self.routes if route.path == head.path}
+        if not routes:
+            paths = ", ".join(sorted({route.path for route in self.routes}))
+            return Refusal(404, f"{head.path[:80]} not found; available: {paths}")
+        route = routes.get("GET" if head.method == "HEAD" else head.method)
+        if route is None:
+            every = [*routes, *(["HEAD"] if "GET" in routes else [])]
+            allow = ", ".join(sorted(every))
+            return Refusal(405, f"allowed: {allow}", allow=allow)
+        return route.check(head) or _body_refusal(head, route) or route
+
+
+def content_coding(head: Head) -> str:
+    """`gzip`, or empty for none."""
+    given = head.headers.get("content-encoding", "").lower()
+    return "" if given == "identity" else given
+
+
+def _body_refusal(head: Head, route: Route) -> Refusal | None:
+    coding = content_coding(head)
+    if coding not in ("gzip", ""):
+        return Refusal(415, f"Content-Encoding {coding[:80]!r}; allowed: gzip, identity")
+    if head.length is not None and head.length > route.body_bytes:
+        return too_large(route.body_bytes)
+    return None
+
+
+_PHRASES: Mapping[int, str] = {int(status): status.phrase for status in HTTPStatus}
