@@ -1,6 +1,6 @@
 """Which source reads the GPUs, and why the others do not.
 
-Enters: the config. Leaves: a `Chosen` with a factory, or SourceUnavailable that says for each
+Enters: the config. Leaves: a `Chosen` with a factory, or SourceUnavailable that names for each
 candidate what is missing. One owner per GPU: exactly one source is chosen.
 """
 
@@ -19,7 +19,7 @@ from otel_ofu.model.errors import SourceError, SourceUnavailable
 from otel_ofu.sources import Source
 from otel_ofu.sources.nvml import NvmlSource
 from otel_ofu.sources.plugins import plugin_source
-from otel_ofu.sources.scrape import ScrapeSource, endpoint_at
+from otel_ofu.sources.scrape import ScrapeSource, endpoints_of
 
 if TYPE_CHECKING:
     from otel_ofu.sources.dcgm.source import DcgmProbe
@@ -33,7 +33,7 @@ it that in 5 s. An engine that is absent refuses at once; only one that hangs co
 
 @dataclass(frozen=True, slots=True)
 class SourceCandidate:
-    """One source that was looked at. `devices` is how many GPUs it can read."""
+    """One source that was tried. `devices` is how many GPUs it can read."""
 
     name: str
     usable: bool
@@ -46,7 +46,7 @@ class SourceCandidate:
 class SourceProbe:
     """A candidate, and for each GPU that it knows (by UUID) whether and how it can read it.
 
-    `late` is why it could not be asked about every GPU, empty when it was.
+    `late` is why not every GPU could be checked, empty when all were.
     """
 
     candidate: SourceCandidate
@@ -54,7 +54,7 @@ class SourceProbe:
     late: str = ""
 
     def of(self, uuid: str) -> tuple[bool, str]:
-        """Whether it can read this GPU, and what to say of it."""
+        """Whether it can read this GPU, and what to report of it."""
         if not self.candidate.usable:
             return False, "does not work here, see above"
         if self.late:
@@ -74,7 +74,7 @@ class SourceKind:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The source that reads, and all that were looked at before it."""
+    """The source that reads, and all that were tried before it."""
 
     name: str
     factory: Factory
@@ -117,7 +117,7 @@ def _none(candidates: Sequence[SourceCandidate]) -> SourceUnavailable:
     tried = "".join(f"\n  {c.name:7} {c.message}" for c in candidates)
     return SourceUnavailable(
         f"no source of GPU counters works here:{tried}",
-        "`otel-ofu doctor` tells what to do about each; `otel-ofu demo` needs no GPU",
+        "`otel-ofu doctor` shows what to do about each; `otel-ofu demo` needs no GPU",
     )
 
 
@@ -180,7 +180,7 @@ def _probe_scrape(gpu: Gpu, clock: Clock) -> SourceProbe:
 
 
 def _probe_dcgm(gpu: Gpu, _clock: Clock) -> SourceProbe:
-    from otel_ofu.sources.dcgm.source import probe  # noqa: PLC0415 - only where it is asked for
+    from otel_ofu.sources.dcgm.source import probe  # noqa: PLC0415 - only where it is tried
 
     return dcgm_probe(probe(gpu.dcgm, PROBE_S))
 
@@ -219,19 +219,12 @@ def _nvml(gpu: Gpu, clock: Clock) -> NvmlSource:
 
 
 def _scrape(gpu: Gpu, clock: Clock) -> ScrapeSource:
-    endpoints = [
-        endpoint_at(
-            each.url,
-            timeout_s=gpu.scrape.timeout,
-            limit_bytes=gpu.scrape.max_body,
-            bearer_token_file=each.bearer_token_file,
-            username=each.username,
-            password_file=each.password_file,
-            ca_file=each.ca_file,
-        )
-        for each in gpu.scrape.endpoints
-    ]
-    return ScrapeSource(endpoints, registry=load_registry(), clock=clock, interval_s=gpu.interval)
+    return ScrapeSource(
+        endpoints_of(gpu.scrape),
+        registry=load_registry(),
+        clock=clock,
+        interval_s=gpu.interval,
+    )
 
 
 def _demo(gpu: Gpu, clock: Clock) -> Source:

@@ -14,7 +14,7 @@ from otel_ofu.model.errors import SourceError
 from otel_ofu.net.http_client import Failure, HttpClient, HttpError, Response
 from otel_ofu.net.secrets import SecretError, authorization
 from otel_ofu.net.tls import TlsFiles
-from otel_ofu.sources.scrape.endpoint import PageEndpoint
+from otel_ofu.sources.scrape.settings import PageEndpoint
 
 _HINTS = {
     401: "set username and password_file, or bearer_token_file",

@@ -13,11 +13,11 @@ from otel_ofu.catalog.vendors import Vendors
 from otel_ofu.model import Gap, GapReason, Reading, Window
 from otel_ofu.model.clock import Clock
 from otel_ofu.sources.scrape.client import Fetcher, FetchError
-from otel_ofu.sources.scrape.endpoint import PageEndpoint
 from otel_ofu.sources.scrape.freshness import FORGET_AFTER_S, Age, DeviceValues, Freshness
 from otel_ofu.sources.scrape.identity import SOURCE_NAME
 from otel_ofu.sources.scrape.parse import MetricsPage, parse
 from otel_ofu.sources.scrape.read import DeviceRow, PageMapping
+from otel_ofu.sources.scrape.settings import PageEndpoint
 
 
 @dataclass(frozen=True, slots=True)

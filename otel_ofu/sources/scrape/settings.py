@@ -1,15 +1,86 @@
-"""What a user may say about pages to scrape: the block `receivers.gpu.scrape`."""
+"""Pages to scrape: the block `receivers.gpu.scrape`, and the endpoints that it names.
+
+Enters: what a user wrote. Leaves: `PageEndpoint`s, each with a complete URL without credentials.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
 from otel_ofu.files.settings import Between, Duration, Parsed, Settings, Size
-from otel_ofu.model.errors import ConfigError
+from otel_ofu.model.errors import ConfigError, Problem
 from otel_ofu.net.settings import ServerAccess
-from otel_ofu.sources.scrape.endpoint import endpoint_at
+
+DEFAULT_TIMEOUT_S = 5.0
+"""Starting value: an exporter answers within tens of milliseconds."""
+DEFAULT_LIMIT_BYTES = 16 * 2**20
+"""A page of 64 GPUs has about 1 MB; hpc_job repeats it for each job of a GPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageEndpoint:
+    """One page. Make it with `endpoint_at`; `timeout_s` is for the whole request.
+
+    `limit_bytes` is for the page after decompression. `name` has no credentials and no query.
+    """
+
+    url: str
+    name: str
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    limit_bytes: int = DEFAULT_LIMIT_BYTES
+    bearer_token_file: str = ""
+    username: str = ""
+    password: str = ""
+    password_file: str = ""
+    ca_file: str = ""
+
+    @property
+    def host(self) -> str:
+        return urlsplit(self.url).hostname or ""
+
+
+def endpoint_at(
+    url: str,
+    *,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    limit_bytes: int = DEFAULT_LIMIT_BYTES,
+    **access: str,
+) -> PageEndpoint:
+    """The endpoint of `url`: `localhost:9400` means `http://localhost:9400/metrics`.
+
+    `access` is any of bearer_token_file, username, password_file, ca_file. A user and password in
+    the URL are taken out of it. ConfigError if the URL is invalid.
+    """
+    try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise _error(url, str(error)) from error
+    if parts.scheme not in ("http", "https") or not host:
+        raise _error(url, "expected http://host:port/path or https://host:port/path")
+    netloc = f"[{host}]" if ":" in host else host
+    if port is not None:
+        netloc += f":{port}"
+    plain = parts._replace(netloc=netloc, path=parts.path or "/metrics", fragment="")
+    if parts.username and not access.get("username"):
+        access["username"] = unquote(parts.username)
+        access["password"] = unquote(parts.password or "")
+    return PageEndpoint(
+        plain.geturl(),
+        plain._replace(query="").geturl(),
+        timeout_s=timeout_s,
+        limit_bytes=limit_bytes,
+        **access,
+    )
+
+
+def _error(url: str, message: str) -> ConfigError:
+    shown = url.rpartition("@")[2]  # what stands before it may be a password
+    return ConfigError([Problem(f"scrape endpoint {shown!r}", 0, 0, message)])
 
 
 def _parse_url(text: str) -> None:
@@ -33,3 +104,18 @@ class ScrapeSettings(Settings, frozen=True, kw_only=True):
     )
     timeout: Annotated[Duration, Between(Duration(0.001), Duration(3600))] = Duration(5)
     max_body: Annotated[Size, Between(Size(1024), Size(2**30))] = Size(16 * 2**20)
+
+
+def endpoints_of(settings: ScrapeSettings) -> list[PageEndpoint]:
+    return [
+        endpoint_at(
+            each.url,
+            timeout_s=settings.timeout,
+            limit_bytes=settings.max_body,
+            bearer_token_file=each.bearer_token_file,
+            username=each.username,
+            password_file=each.password_file,
+            ca_file=each.ca_file,
+        )
+        for each in settings.endpoints
+    ]

@@ -17,9 +17,9 @@ from otel_ofu.catalog.vendors import Vendors, load_vendors
 from otel_ofu.model import Device, Reading
 from otel_ofu.model.clock import Clock
 from otel_ofu.model.errors import SourceError
-from otel_ofu.sources.scrape.endpoint import PageEndpoint
 from otel_ofu.sources.scrape.identity import SOURCE_NAME
 from otel_ofu.sources.scrape.session import ScrapeResult, ScrapeTarget, Tools
+from otel_ofu.sources.scrape.settings import PageEndpoint
 
 MOST_AT_ONCE = 8
 """So many endpoints are read at the same time."""
