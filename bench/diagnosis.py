@@ -14,10 +14,9 @@ import numpy as np
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.diagnose import CauseBook, Diagnoser, load_causes, looked_at
 from otel_ofu.files.shipped import shipped
-from otel_ofu.model import Attribute, Entity, EntityKind, Window
+from otel_ofu.model import Attribute, Entity, EntityKind, Finding, Window
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.rules.language.syntax import FlagCondition, Latest, Over, owner, placed
-from otel_ofu.rules.lifecycle.change import Change
 from otel_ofu.rules.needs import retention_for
 from otel_ofu.rules.numpy.engine import NumpyEngine
 from otel_ofu.store import Store
@@ -40,11 +39,11 @@ def run() -> dict[str, float | str]:
         registry, retention_for(looked_at(causes, registry), STEP_S), step_s=STEP_S, clock=clock
     )
     _fill(store, clock, causes)
-    changes = _changes(store, clock.now_s())
+    findings = _findings(store, clock.now_s())
     times = []
     for _ in range(ROUNDS):
         diagnoser = Diagnoser(causes, NumpyEngine(store), store, registry)
-        times.append(_timed(diagnoser, changes))
+        times.append(_timed(diagnoser, findings))
     one = statistics.median(first for first, _ in times)
     return {
         "GPUs": float(GPUS),
@@ -54,12 +53,12 @@ def run() -> dict[str, float | str]:
     }
 
 
-def _timed(diagnoser: Diagnoser, changes: list[Change]) -> tuple[float, float]:
+def _timed(diagnoser: Diagnoser, findings: list[Finding]) -> tuple[float, float]:
     begun_s = time.perf_counter()
-    diagnoser.diagnose(changes[0])
+    diagnoser.diagnose(findings[0])
     first_s = time.perf_counter()
-    for change in changes[1:]:
-        diagnoser.diagnose(change)
+    for finding in findings[1:]:
+        diagnoser.diagnose(finding)
     return first_s - begun_s, time.perf_counter() - first_s
 
 
@@ -112,13 +111,15 @@ def _keys(causes: CauseBook) -> list[tuple[EntityKind, str]]:
     return list(found)
 
 
-def _changes(store: Store, now_s: float) -> list[Change]:
+def _findings(store: Store, now_s: float) -> list[Finding]:
     gpus = store.entities("gpu")[:: GPUS // FINDINGS_OF_GPUS][:FINDINGS_OF_GPUS]
     jobs = store.entities("job")[:FINDINGS_OF_JOBS]
-    return [
-        Change("opened", "Bench", e.kind, e, f"{e.kind} {e.id}", now_s, now_s - 600, now_s)
-        for e in [*gpus, *jobs]
-    ]
+    return [_finding(entity, now_s) for entity in [*gpus, *jobs]]
+
+
+def _finding(entity: Entity, now_s: float) -> Finding:
+    name = f"{entity.kind} {entity.id}"
+    return Finding("opened", "Bench", entity, name, "warning", now_s, now_s - 600, name)
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ class Agent:
             self.reload_asked.clear()
             done = rules.reload()
         else:
-            done = rules.look()
+            done = rules.poll()
         if done:
             self._scheduler.every("rules", rules.interval_s, self._pipeline.judge)
 

@@ -1,53 +1,50 @@
-"""What happens to a round: into the history, out through the exporters; and to a finding: told.
+"""Where rounds and findings go: history, exporters, notifiers, the terminal.
 
-Enters: observations and scheduled instants. Leaves: telemetry, events, words on the terminal.
+Enters: observations and scheduled instants. Leaves: telemetry, events, alerts, text.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from otel_ofu.app.collectors import Addition
-from otel_ofu.app.diagnoses import DiagnosisLog
+from otel_ofu.app.findings import FindingLog
 from otel_ofu.app.routing import Routing
-from otel_ofu.app.rules import Judged, RulesAtWork
+from otel_ofu.app.rules import AgentRules, RulesContext
 from otel_ofu.app.telemetry import Ground, Telemetry
 from otel_ofu.diagnose import card
-from otel_ofu.model import Diagnosis, Observation
+from otel_ofu.export.finding import finding_event
+from otel_ofu.model import Finding, Observation
 from otel_ofu.model.clock import Clock
-from otel_ofu.model.event import Event
-from otel_ofu.notify.event import diagnosis_event
-from otel_ofu.rules.lifecycle.change import Change
-from otel_ofu.rules.lifecycle.events import finding_event
 
 log = logging.getLogger(__name__)
 
-Words = Callable[[str], None]
+Show = Callable[[str], None]
+"""Shows a person a text."""
 
 
 class Pipeline:
-    """Rules and exporters behind the sampler. `words` shows a person what happened."""
+    """Rules and exporters behind the sampler. `show` gets a card of each finding."""
 
     def __init__(
-        self, ground: Ground, telemetry: Telemetry, words: Words, clock: Clock | None = None
+        self, ground: Ground, telemetry: Telemetry, show: Show, clock: Clock | None = None
     ) -> None:
         self.telemetry = telemetry
         self.host = ground.host
-        self._words = words
+        self._show = show
         self._clock = clock or ground.clock
-        self._log = DiagnosisLog(ground.state_dir)
+        self._log = FindingLog(ground.state_dir)
         self.routing = Routing(
             ground.config, telemetry.outbox, self._clock, ground.state_dir, telemetry.meter.exported
         )
         self.additions: list[Addition] = []
         """What is added to each round; set before the first."""
-        self.rules: RulesAtWork | None = None
+        self.rules: AgentRules | None = None
         if ground.config.rules.enabled:
-            self.rules = RulesAtWork(
-                Judged(ground.config, self._clock, ground.state_dir, telemetry.meter, self._tell)
-            )
+            meter = telemetry.meter
+            context = RulesContext(ground.config, self._clock, ground.state_dir, meter)
+            self.rules = AgentRules(context, self._report)
 
     def take(self, observations: Sequence[Observation]) -> None:
         """One round of the sampler."""
@@ -78,15 +75,11 @@ class Pipeline:
             log.warning("%d notifications not sent", left)
         self.telemetry.end()
 
-    def _tell(self, diagnosis: Diagnosis, change: Change | None) -> None:
+    def _report(self, finding: Finding) -> None:
         """The event first: it is kept before anything else is tried."""
-        event = diagnosis_event(diagnosis, Event)
-        if change is not None:
-            known = finding_event(change, Event).attributes
-            event = replace(event, attributes={**known, **event.attributes})
-        self.telemetry.tell(event)
-        self.routing.handle([diagnosis])
-        self._log.add(diagnosis)
-        shadow = "(shadow) " if diagnosis.shadow else ""
-        more = "" if diagnosis.kind == "resolved" else f"\n  id {diagnosis.fingerprint}"
-        self._words(f"{shadow}{card(diagnosis)}{more}")
+        self.telemetry.tell(finding_event(finding))
+        self.routing.handle([finding])
+        self._log.add(finding)
+        shadow = "(shadow) " if finding.shadow else ""
+        more = "" if finding.kind == "resolved" else f"\n  id {finding.fingerprint}"
+        self._show(f"{shadow}{card(finding)}{more}")

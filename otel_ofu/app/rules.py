@@ -1,6 +1,6 @@
 """The rules at work: recent history in, findings out, on a schedule and with hot reload.
 
-Enters: observations, instants. Leaves: changes of findings to `tell`, and `ofu.finding.active`.
+Enters: observations, instants. Leaves: findings to `report`, and `ofu.finding.active`.
 """
 
 from __future__ import annotations
@@ -17,33 +17,32 @@ from otel_ofu.diagnose import (
     Baselines,
     CauseBook,
     Diagnoser,
-    Reporter,
+    Incidents,
     load_causes,
     looked_at,
 )
 from otel_ofu.export.agent import AgentMetrics
 from otel_ofu.files.shipped import shipped
-from otel_ofu.model import Diagnosis, Observation
+from otel_ofu.model import Finding, Observation
 from otel_ofu.model.clock import Clock
 from otel_ofu.model.errors import ConfigError, Problem
 from otel_ofu.rules.files.load import FileWatch, load_rules
 from otel_ofu.rules.files.rule import RuleSet
-from otel_ofu.rules.lifecycle.change import Change
 from otel_ofu.rules.lifecycle.engine import Engine
-from otel_ofu.rules.lifecycle.judging import VerdictSource
-from otel_ofu.rules.lifecycle.memory import FindingMemory
-from otel_ofu.rules.lifecycle.silence import Ears, StoreEars
+from otel_ofu.rules.lifecycle.evaluator import VerdictSource
+from otel_ofu.rules.lifecycle.silence import LastSeen, StoreLastSeen
+from otel_ofu.rules.lifecycle.storage import FindingStorage
 from otel_ofu.rules.needs import retention_for
 from otel_ofu.rules.numpy.engine import NumpyEngine
 from otel_ofu.rules.promql.engine import PromqlEngine
-from otel_ofu.rules.promql.last_seen import PromqlEars
+from otel_ofu.rules.promql.last_seen import PromqlLastSeen
 from otel_ofu.rules.promql.server import QueryClient
 from otel_ofu.store import Retention, StateInUse, StateUnusable, Store
 
 log = logging.getLogger(__name__)
 
-Tell = Callable[[Diagnosis, Change | None], None]
-"""Told a diagnosis, and the change of the finding that it speaks of."""
+Report = Callable[[Finding], None]
+"""Takes the findings of incidents that opened, changed or ended."""
 
 
 def rule_paths(config: Config) -> list[Path]:
@@ -70,42 +69,42 @@ def base_interval_s(rules: RuleSet) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """What the rules stand on."""
+class RulesContext:
+    """What the rules of an agent need."""
 
     config: Config
     clock: Clock
     state_dir: Path | None
     meter: AgentMetrics
-    tell: Tell
 
 
-class RulesAtWork:
-    """Writes observations into the history and judges. `tick` and `look` belong to one thread."""
+class AgentRules:
+    """Writes observations into the history and judges. `tick` and `poll` belong to one thread."""
 
-    def __init__(self, ground: Judged) -> None:
-        self._ground = ground
+    def __init__(self, context: RulesContext, report: Report) -> None:
+        self._context = context
+        self._report = report
         self._registry = load_registry()
-        self._causes = causes_of(ground.config, self._registry)
-        rules = rules_of(ground.config, self._causes)
-        self._watch = FileWatch(rule_paths(ground.config))
-        self._step_s = float(ground.config.receivers.gpu.interval)
+        self._causes = causes_of(context.config, self._registry)
+        rules = rules_of(context.config, self._causes)
+        self._watch = FileWatch(rule_paths(context.config))
+        self._step_s = float(context.config.receivers.gpu.interval)
         self._entities: dict[str, set[str]] = {}
         self.store = self._open_store(rules)
-        ground.meter.watch("store", lambda: self.store.counts)
-        source, ears = self._source()
+        context.meter.watch("store", lambda: self.store.counts)
+        source, last_seen = self._source()
         self._baselines = Baselines(self._path("baselines.sqlite"), self.store)
         diagnoser = Diagnoser(self._causes, NumpyEngine(self.store), self.store, self._registry)
-        self._reporter = Reporter(diagnoser.diagnose, self._tell)
-        self._changes: dict[str, Change] = {}
+        self._incidents = Incidents()
         self._engine = Engine(
             rules,
             source,
             self._take,
-            memory=FindingMemory(self._path("findings.sqlite")),
-            ears=ears,
-            meter=ground.meter,
-            clock=ground.clock,
+            diagnose=diagnoser.diagnose,
+            storage=FindingStorage(self._path("findings.sqlite")),
+            last_seen=last_seen,
+            meter=context.meter,
+            clock=context.clock,
         )
 
     @property
@@ -134,52 +133,47 @@ class RulesAtWork:
         self._entities |= now
 
     def tick(self, now_s: float) -> None:
-        """Judges what is due at the scheduled instant, and tells what came of it."""
+        """Judges what is due at the scheduled instant, and reports what came of it."""
         self.store.write(self._baselines.tick(now_s))
         self._engine.tick(now_s)
-        self._reporter.flush()
-        self._changes.clear()
 
     def fingerprints(self) -> set[str]:
         """Those of the findings that are open."""
-        return {change.fingerprint for change in self._engine.active()}
+        return {finding.fingerprint for finding in self._engine.active()}
 
-    def _take(self, change: Change) -> None:
-        self._changes[change.fingerprint] = change
-        self._reporter.take(change)
-
-    def _tell(self, diagnosis: Diagnosis) -> None:
-        self._ground.tell(diagnosis, self._changes.get(diagnosis.fingerprint))
+    def _take(self, findings: Sequence[Finding]) -> None:
+        for finding in self._incidents.report(findings):
+            self._report(finding)
 
     def _path(self, name: str) -> Path | None:
-        return self._ground.state_dir / name if self._ground.state_dir else None
+        return self._context.state_dir / name if self._context.state_dir else None
 
     def active(self, now_s: float) -> list[Observation]:
         """`ofu.finding.active` of every entity with an open finding."""
         return self._engine.observations(now_s)
 
-    def look(self) -> bool:
-        """Reloads when a rule file changed since the last look; whether it did."""
+    def poll(self) -> bool:
+        """Reloads when a rule file changed since the last poll; whether it did."""
         return self._watch.changed() and self.reload()
 
     def reload(self) -> bool:
-        """All or nothing: a mistake leaves the old rules at work and is told with its places."""
+        """All or nothing: after a mistake, which is logged with its line, the old rules stay."""
         try:
-            rules = rules_of(self._ground.config, self._causes)
+            rules = rules_of(self._context.config, self._causes)
         except ConfigError as error:
-            words = f"rules not reloaded, the old ones stay:\n{error.with_carets()}"
-            log.error(words)  # noqa: TRY400 - no traceback for a user's mistake
-            self._ground.meter.reloaded(good=False)
+            message = f"rules not reloaded, the old ones stay:\n{error.with_carets()}"
+            log.error(message)  # noqa: TRY400 - no traceback for a user's mistake
+            self._context.meter.reloaded(good=False)
             return False
         self.store.retain(self._retention(rules))
         self._engine.reload(rules)
-        self._ground.meter.reloaded(good=True)
+        self._context.meter.reloaded(good=True)
         log.info("rules reloaded: %d", len(rules))
         return True
 
     def close(self) -> None:
         self._engine.close()
-        self._baselines.close(self._ground.clock.now_s())
+        self._baselines.close(self._context.clock.now_s())
         try:
             self.store.close()
         except OSError as error:
@@ -192,7 +186,7 @@ class RulesAtWork:
     def _open_store(self, rules: RuleSet) -> Store:
         folder = self._path("store")
         retention = self._retention(rules)
-        clock = self._ground.clock
+        clock = self._context.clock
         try:
             return Store(
                 self._registry, retention, step_s=self._step_s, state_dir=folder, clock=clock
@@ -203,13 +197,13 @@ class RulesAtWork:
             log.warning("%s; history does not survive a restart", error)
             return Store(self._registry, retention, step_s=self._step_s, clock=clock)
 
-    def _source(self) -> tuple[VerdictSource, Ears]:
-        server = self._ground.config.rules.engine.prometheus
+    def _source(self) -> tuple[VerdictSource, LastSeen]:
+        server = self._context.config.rules.engine.prometheus
         if not server.url:
-            return NumpyEngine(self.store), StoreEars(self.store)
+            return NumpyEngine(self.store), StoreLastSeen(self.store)
         api = QueryClient(server)
         engine = PromqlEngine(api, self._registry, step_s=self._step_s)
         return (
             engine,
-            PromqlEars(api, self._registry, clock=self._ground.clock),
+            PromqlLastSeen(api, self._registry, clock=self._context.clock),
         )

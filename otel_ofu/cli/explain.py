@@ -9,11 +9,11 @@ import argparse
 import os
 from datetime import UTC, datetime
 
-from otel_ofu.app.diagnoses import told
+from otel_ofu.app.findings import reported
 from otel_ofu.app.state import could_be_state_dir
 from otel_ofu.cli import options
 from otel_ofu.diagnose import explain_finding
-from otel_ofu.model import Diagnosis
+from otel_ofu.model import Finding
 from otel_ofu.model.errors import OtelOfuError
 
 MOST_LISTED = 30
@@ -34,10 +34,10 @@ def run(arguments: argparse.Namespace) -> int:
     folder, _ = could_be_state_dir(config.state_dir, os.environ)
     if not folder.is_dir():
         raise OtelOfuError(f"no agent has kept anything in {folder}; name its config with -c")
-    known = list(told(folder))
+    known = list(reported(folder))
     if arguments.finding is None:
-        for diagnosis in known[-MOST_LISTED:]:
-            print(_line(diagnosis))
+        for finding in known[-MOST_LISTED:]:
+            print(_line(finding))
         print(f"{len(known)} told in {folder}")
         return 0
     found = [d for d in known if d.fingerprint.startswith(arguments.finding)]
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _line(diagnosis: Diagnosis) -> str:
-    at = datetime.fromtimestamp(diagnosis.at_s, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    cause = diagnosis.causes[0].title if diagnosis.causes else "no known cause"
-    return f"{diagnosis.fingerprint}  {at}  {diagnosis.kind:8}  {diagnosis.summary}  ({cause})"
+def _line(finding: Finding) -> str:
+    at = datetime.fromtimestamp(finding.at_s, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    cause = finding.causes[0].title if finding.causes else "no known cause"
+    return f"{finding.fingerprint}  {at}  {finding.kind:8}  {finding.summary}  ({cause})"

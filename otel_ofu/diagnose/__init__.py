@@ -1,13 +1,14 @@
 """Why a finding fired: causes ranked by evidence.
 
-Enters: changes of findings, and through the store all that a rule can see. Leaves: `Diagnosis`.
+Enters: findings, and through the store all that a rule can see. Leaves: the findings with their
+causes, those of an incident as one.
 """
 
 from otel_ofu.diagnose.baseline import Baselines
 from otel_ofu.diagnose.card import card, explain_finding
 from otel_ofu.diagnose.cause import Cause, CauseBook
 from otel_ofu.diagnose.diagnoser import Diagnoser, looked_at
-from otel_ofu.diagnose.incidents import Incidents, Reporter
+from otel_ofu.diagnose.incidents import Incidents
 from otel_ofu.diagnose.load import causes_from_text, load_causes
 
 __all__ = [
@@ -16,7 +17,6 @@ __all__ = [
     "CauseBook",
     "Diagnoser",
     "Incidents",
-    "Reporter",
     "card",
     "causes_from_text",
     "explain_finding",

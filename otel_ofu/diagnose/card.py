@@ -1,4 +1,4 @@
-"""A diagnosis for the terminal: what, why, since when, what to do. Plain text, no colours."""
+"""A finding for the terminal: what, why, since when, what to do. Plain text, no colours."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
-from otel_ofu.model import Diagnosis, RankedCause
+from otel_ofu.model import Finding, RankedCause
 from otel_ofu.rules.annotations import FILTERS, duration_words
 
 WIDTH = 100
@@ -24,41 +24,41 @@ _SHOWN_FACTS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def card(diagnosis: Diagnosis, *, width: int = WIDTH) -> str:
+def card(finding: Finding, *, width: int = WIDTH) -> str:
     """A short card: headline, numbers, the likely causes with their evidence, next steps."""
-    lines = [*_head(diagnosis, width)]
-    if diagnosis.kind != "resolved":
-        for place, cause in enumerate(diagnosis.causes, 1):
+    lines = [*_head(finding, width)]
+    if finding.kind != "resolved":
+        for place, cause in enumerate(finding.causes, 1):
             lines += _cause(place, cause, width, SHOWN if place == 1 else 2)
-        lines += _closing(diagnosis, width)
+        lines += _closing(finding, width)
     return "\n".join(lines)
 
 
-def explain_finding(diagnosis: Diagnosis, *, width: int = WIDTH) -> str:
-    """Everything that the diagnosis rests on: all evidence, what speaks against, what is unread."""
-    lines = [*_head(diagnosis, width)]
-    for place, cause in enumerate(diagnosis.causes, 1):
+def explain_finding(finding: Finding, *, width: int = WIDTH) -> str:
+    """Everything that a finding rests on: all evidence, what speaks against, what is unread."""
+    lines = [*_head(finding, width)]
+    for place, cause in enumerate(finding.causes, 1):
         lines += ["", *_cause(place, cause, width, None)]
         lines += _part("remark", [cause.remark] if cause.remark else [], width)
         lines += _steps(cause.next_steps, width)
         lines += _part("see", [cause.link] if cause.link else [], width)
-    lines += _closing(diagnosis, width, steps=False)
+    lines += _closing(finding, width, steps=False)
     return "\n".join(lines)
 
 
-def _head(diagnosis: Diagnosis, width: int) -> Iterator[str]:
-    mark = "ended" if diagnosis.kind == "resolved" else diagnosis.severity
-    clock = datetime.fromtimestamp(diagnosis.at_s, UTC).strftime("%H:%M:%S")
-    count = f" ({diagnosis.count} findings)" if diagnosis.count > 1 else ""
-    yield from _wrapped(f"{clock} {mark.upper()} {diagnosis.summary}{count}", width, "", "  ")
-    if diagnosis.kind == "resolved":
-        lasted = duration_words(max(0.0, diagnosis.at_s - diagnosis.since_s))
-        yield f"  {diagnosis.reason.replace('_', ' ') or 'over'} after {lasted}"
+def _head(finding: Finding, width: int) -> Iterator[str]:
+    mark = "ended" if finding.kind == "resolved" else finding.severity
+    clock = datetime.fromtimestamp(finding.at_s, UTC).strftime("%H:%M:%S")
+    count = f" ({finding.count} findings)" if finding.count > 1 else ""
+    yield from _wrapped(f"{clock} {mark.upper()} {finding.summary}{count}", width, "", "  ")
+    if finding.kind == "resolved":
+        lasted = duration_words(max(0.0, finding.at_s - finding.since_s))
+        yield f"  {finding.reason.replace('_', ' ') or 'over'} after {lasted}"
         return
-    numbers = ", ".join(_numbers(diagnosis.facts))
+    numbers = ", ".join(_numbers(finding.facts))
     if numbers:
         yield from _wrapped(numbers, width, "  ", "  ")
-    if began := diagnosis.annotations.get("began"):
+    if began := finding.annotations.get("began"):
         yield f"  {began}"
 
 
@@ -89,14 +89,14 @@ def _cause(place: int, cause: RankedCause, width: int, most: int | None) -> Iter
             yield f"     {mark} and {len(lines) - len(shown)} more"
 
 
-def _closing(diagnosis: Diagnosis, width: int, *, steps: bool = True) -> Iterator[str]:
-    if not diagnosis.causes and diagnosis.entity is not None:
+def _closing(finding: Finding, width: int, *, steps: bool = True) -> Iterator[str]:
+    if not finding.causes and finding.entity is not None:
         yield "  no known cause fits"
-        if advice := diagnosis.annotations.get("profile_next"):
+        if advice := finding.annotations.get("profile_next"):
             yield from _steps(advice.splitlines(), width)
-    elif steps and diagnosis.causes:
-        yield from _steps(diagnosis.causes[0].next_steps, width)
-    if note := diagnosis.annotations.get("legitimate"):
+    elif steps and finding.causes:
+        yield from _steps(finding.causes[0].next_steps, width)
+    if note := finding.annotations.get("legitimate"):
         yield f"  {note}"
 
 

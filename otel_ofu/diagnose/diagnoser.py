@@ -1,13 +1,14 @@
-"""A change of a finding -> what people are told of it: causes, numbers, since when.
+"""A finding and why: causes, numbers, since when.
 
-Enters: `Change`s of an engine. Leaves: `Diagnosis`. All causes are judged once for all findings of
-an instant, so hundreds at once cost little more than one.
+Enters: findings of an engine. Leaves: the same findings with causes, facts and annotations. All
+causes are judged once for all findings of an instant, so hundreds at once cost little more than
+one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,9 +19,8 @@ from otel_ofu.diagnose.facts import facts_of, gpu_hours_lost, known_facts
 from otel_ofu.diagnose.ranking import LIKELY, Ranker, Whose
 from otel_ofu.diagnose.scoring import Judges, Scorer, Scores
 from otel_ofu.diagnose.wording import Wording
-from otel_ofu.model import Diagnosis, EntityKind, RankedCause
+from otel_ofu.model import Finding, RankedCause
 from otel_ofu.rules.language.syntax import Expression, FlagCondition, walk
-from otel_ofu.rules.lifecycle.change import Change
 from otel_ofu.store import Store
 
 NO_KNOWN_CAUSE = "no known cause fits"
@@ -29,7 +29,6 @@ PROFILE_NEXT = (
     " nsys profile -t cuda,nvtx,osrt -d 30 -o ofu <command>\n"
     "see what Python does: py-spy dump --pid <pid>"
 )
-MAX_REMEMBERED = 100_000
 
 
 def looked_at(causes: CauseBook, registry: Registry) -> list[Expression]:
@@ -43,13 +42,6 @@ class _Instant:
 
     scores: Scores
     calendar: Calendar
-    columns: dict[EntityKind, dict[str, int]] = field(default_factory=dict)
-
-    def column(self, kind: EntityKind, entity_id: str) -> int | None:
-        if kind not in self.columns:
-            entities = self.scores.round.rosters[kind].entities
-            self.columns[kind] = {e.id: n for n, e in enumerate(entities) if e is not None}
-        return self.columns[kind].get(entity_id)
 
 
 class Diagnoser:
@@ -71,35 +63,36 @@ class Diagnoser:
         self._store = store
         self._delay_s = delay_s
         self._instant: _Instant | None = None
-        self._told: dict[str, Diagnosis] = {}
 
-    def diagnose(self, change: Change) -> Diagnosis:
-        """What to tell of a change. One that ends keeps the causes that it was told with."""
-        if change.entity is None:
-            return self._plain(change)
-        if change.kind == "resolved":
-            return self._ended(change)
-        told = self._found(change)
-        if len(self._told) < MAX_REMEMBERED:
-            self._told[change.fingerprint] = told
-        return told
+    def diagnose(self, finding: Finding) -> Finding:
+        """With its causes. One that ends keeps those that it has."""
+        if finding.entity is None:
+            return finding
+        if finding.kind == "resolved":
+            lasted_s = max(0.0, finding.at_s - finding.since_s)
+            return replace(finding, facts={**finding.facts, "lasted_s": lasted_s})
+        return self._with_causes(finding)
 
-    def is_legitimate(self, diagnosis: Diagnosis) -> bool:
+    def is_legitimate(self, finding: Finding) -> bool:
         """Whether its most likely cause is meant to be."""
-        first = next(iter(diagnosis.causes), None)
+        first = next(iter(finding.causes), None)
         cause = self._by_id.get(first.id) if first else None
         return bool(first and cause and cause.legitimate and first.score >= LIKELY)
 
-    def _found(self, change: Change) -> Diagnosis:
-        instant = self._at(change.at_s - self._delay_s)
-        whose = _whose(change, instant)
+    def _with_causes(self, finding: Finding) -> Finding:
+        instant = self._at(finding.at_s - self._delay_s)
+        whose = _whose(finding, instant)
         if whose is None:
-            return self._plain(change)
-        ranked = self._ranker.rank(instant.scores, whose, self._book.expand(change.causes))
+            return finding
+        ranked = self._ranker.rank(instant.scores, whose, self._book.expand(finding.candidates))
         began = instant.calendar.began(whose.gpus, self._flags(ranked))
-        facts = _facts(instant.scores, whose, change, began)
-        told = self._plain(change, tuple(ranked), facts, _annotations(ranked, began))
-        return _mild(told) if self.is_legitimate(told) else told
+        known = replace(
+            finding,
+            causes=tuple(ranked),
+            facts=_facts(instant.scores, whose, finding, began),
+            annotations={**_annotations(ranked, began), **finding.annotations},
+        )
+        return _mild(known) if self.is_legitimate(known) else known
 
     def _at(self, at_s: float) -> _Instant:
         if self._instant is None or self._instant.scores.at_s != at_s:
@@ -112,50 +105,13 @@ class Diagnoser:
         causes = (self._by_id[cause.id] for cause in ranked)
         return [name for cause in causes for name in _names(cause) if f"{name} is set" in said]
 
-    def _ended(self, change: Change) -> Diagnosis:
-        before = self._told.pop(change.fingerprint, None)
-        if before is None:
-            return self._plain(change)
-        facts = dict(before.facts)
-        facts["lasted_s"] = max(0.0, change.at_s - change.since_s)
-        return self._plain(change, before.causes, facts, before.annotations)
 
-    def _plain(
-        self,
-        change: Change,
-        causes: Sequence[RankedCause] = (),
-        facts: Mapping[str, float] | None = None,
-        annotations: Mapping[str, str] | None = None,
-    ) -> Diagnosis:
-        whom = change.entity.id if change.entity else f"{change.count} {change.each}s"
-        return Diagnosis(
-            kind=change.kind,
-            rule=change.rule,
-            entity=change.entity,
-            fingerprint=change.fingerprint,
-            severity=change.severity,
-            at_s=change.at_s,
-            since_s=change.since_s,
-            summary=change.annotations.get("summary") or f"{change.rule} on {whom}",
-            reason=change.reason,
-            value=change.value,
-            threshold=change.threshold,
-            labels=change.labels,
-            annotations={**(annotations or {}), **change.annotations},
-            causes=causes,
-            facts=facts or {},
-            link=change.link,
-            shadow=change.shadow,
-            count=change.count,
-        )
-
-
-def _whose(change: Change, instant: _Instant) -> Whose | None:
+def _whose(finding: Finding, instant: _Instant) -> Whose | None:
     """None for an entity that the store does not know any more."""
-    if change.entity is None:
+    if finding.entity is None:
         return None
-    kind = change.entity.kind
-    column = instant.column(kind, change.entity.id)
+    kind = finding.entity.kind
+    column = instant.scores.round.rosters[kind].column(finding.entity.id)
     if column is None:
         return None
     gpus = np.flatnonzero(instant.scores.members[kind] == column)
@@ -165,15 +121,15 @@ def _whose(change: Change, instant: _Instant) -> Whose | None:
     return Whose(kind, column, gpus)
 
 
-def _facts(scores: Scores, whose: Whose, change: Change, began: Began | None) -> dict[str, float]:
+def _facts(scores: Scores, whose: Whose, finding: Finding, began: Began | None) -> dict[str, float]:
     facts = facts_of(scores.facts, whose.gpus)
-    since_s = change.since_s
+    since_s = finding.since_s
     if began is not None:
         facts["ofu_before"] = began.before
         facts["began_s"] = began.at_s
         since_s = min(since_s, began.at_s) if began.after < began.before else since_s
     facts["gpus"] = float(len(whose.gpus))
-    lost = gpu_hours_lost(facts, len(whose.gpus), change.at_s - since_s)
+    lost = gpu_hours_lost(facts, len(whose.gpus), finding.at_s - since_s)
     if lost is not None:
         facts["gpu_hours_lost"] = lost
     return facts
@@ -192,10 +148,10 @@ def _annotations(ranked: Sequence[RankedCause], began: Began | None) -> dict[str
     return said
 
 
-def _mild(told: Diagnosis) -> Diagnosis:
+def _mild(finding: Finding) -> Finding:
     """A finding whose cause is meant to be: worth knowing, nobody is woken for it."""
-    notes = {**told.annotations, "legitimate": "its most likely cause is meant to be"}
-    return replace(told, severity="info", annotations=notes)
+    note = {"legitimate": "its most likely cause is meant to be"}
+    return replace(finding, severity="info", annotations={**finding.annotations, **note})
 
 
 def _names(cause: Cause) -> list[str]:

@@ -1,8 +1,9 @@
-"""One message for each incident: findings of the same job with the same cause are one.
+"""One notification for each incident: findings of the same job with the same cause are one.
 
-Enters: the diagnoses of a round. Leaves: those that are to be told. A finding of a job takes in
-those of its GPUs; among GPUs of a job the first speaks for the others, with their number. What was
-told as opened is told exactly one end, when the last finding of the incident ends.
+Enters: the findings of a round, with their causes. Leaves: those that are reported. A finding of a
+job takes in those of its GPUs; among GPUs of a job the first stands for the others, with their
+number. What was reported as opened is reported to end exactly once, with the last finding of the
+incident. A rule on trial (`shadow`) shares no incident with others: nobody is notified of it.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
-from otel_ofu.model import Diagnosis
-from otel_ofu.rules.lifecycle.change import Change
+from otel_ofu.model import Finding
 
 JOB_ID = "ofu.job.id"
 TAKEN_IN = "taken_in"
 
-Key = tuple[str, str]
+Key = tuple[bool, str, str]
+"""On trial or not, the job, the cause."""
 
 _JOINED: Mapping[str, Callable[[Sequence[float]], float]] = {
     "gpus": sum,
@@ -28,10 +29,10 @@ _JOINED: Mapping[str, Callable[[Sequence[float]], float]] = {
 
 @dataclass(slots=True)
 class _Incident:
-    """`told` is what speaks for it; `open` the findings that belong to it, by fingerprint."""
+    """`head` is what was reported of it; `open` the findings of it, by fingerprint."""
 
-    told: Diagnosis
-    open: dict[str, Diagnosis] = field(default_factory=dict)
+    head: Finding
+    open: dict[str, Finding] = field(default_factory=dict)
     rules: set[str] = field(default_factory=set)
 
 
@@ -42,18 +43,18 @@ class Incidents:
         self._incidents: dict[Key, _Incident] = {}
         self._key_of: dict[str, Key] = {}
 
-    def tell(self, diagnoses: Iterable[Diagnosis]) -> list[Diagnosis]:
-        """What is to be told of the diagnoses of one round: ends first, then jobs, then GPUs."""
-        round_ = list(diagnoses)
-        ends = [d for d in round_ if d.kind == "resolved"]
-        others = [d for d in round_ if d.kind != "resolved"]
-        told = [end for d in ends for end in self._end(d)]
+    def report(self, findings: Iterable[Finding]) -> list[Finding]:
+        """What to report of the findings of one round: ends first, then jobs, then GPUs."""
+        round_ = list(findings)
+        ends = [one for one in round_ if one.kind == "resolved"]
+        others = [one for one in round_ if one.kind != "resolved"]
+        reported = [end for one in ends for end in self._end(one)]
         for one in sorted(others, key=_breadth):
-            told += self._open(one)
-        return [self._counted(one) for one in told]
+            reported += self._open(one)
+        return [self._counted(one) for one in reported]
 
-    def _open(self, one: Diagnosis) -> Iterator[Diagnosis]:
-        key = self._place(one)
+    def _open(self, one: Finding) -> Iterator[Finding]:
+        key = self._key_for(one)
         if key is None or one.kind == "updated":
             if one.fingerprint not in self._key_of:
                 yield one
@@ -65,17 +66,17 @@ class Incidents:
         else:
             known.open[one.fingerprint] = one
             known.rules.add(one.rule)
-            if _breadth(one) < _breadth(known.told):
-                yield replace(known.told, kind="resolved", at_s=one.at_s, reason=TAKEN_IN)
-                known.told = one
+            if _breadth(one) < _breadth(known.head):
+                yield replace(known.head, kind="resolved", at_s=one.at_s, reason=TAKEN_IN)
+                known.head = one
                 yield one
         self._key_of[one.fingerprint] = key
 
-    def _place(self, one: Diagnosis) -> Key | None:
+    def _key_for(self, one: Finding) -> Key | None:
         """The incident that a finding belongs to.
 
-        A GPU belongs to what is told of its job when that names its cause as well, or when it has
-        none of its own; and the summary of a rule whose findings are all of one incident to that.
+        A GPU belongs to that of its job when that names its cause as well, or when it has none of
+        its own; and the summary of a rule whose findings are all of one incident to that.
         """
         key = _key(one)
         if key in self._incidents:
@@ -83,12 +84,12 @@ class Incidents:
         if one.entity is None:
             keys = {k for k, i in self._incidents.items() if one.rule in i.rules}
         else:
-            job = str(one.entity.attributes.get(JOB_ID, ""))
-            mine = ((k, i.told) for k, i in self._incidents.items() if k[0] == job)
-            keys = {k for k, told in mine if not _breadth(told) and _covers(told, one)}
+            of_job = (one.shadow, str(one.entity.attributes.get(JOB_ID, "")))
+            known = ((k, i.head) for k, i in self._incidents.items() if k[:2] == of_job)
+            keys = {k for k, head in known if not _breadth(head) and _covers(head, one)}
         return keys.pop() if len(keys) == 1 else key
 
-    def _end(self, one: Diagnosis) -> Iterator[Diagnosis]:
+    def _end(self, one: Finding) -> Iterator[Finding]:
         key = self._key_of.pop(one.fingerprint, None)
         if key is None:
             yield one
@@ -97,43 +98,20 @@ class Incidents:
         incident.open.pop(one.fingerprint, None)
         if not incident.open:
             del self._incidents[key]
-            yield replace(incident.told, kind="resolved", at_s=one.at_s, reason=one.reason)
+            yield replace(incident.head, kind="resolved", at_s=one.at_s, reason=one.reason)
 
-    def _counted(self, one: Diagnosis) -> Diagnosis:
+    def _counted(self, one: Finding) -> Finding:
         """`count` of an incident is how many findings it is made of, its numbers are of all."""
         key = self._key_of.get(one.fingerprint)
         if key is None or one.kind != "opened":
             return one
         incident = self._incidents[key]
         facts = facts_of_all(incident.open.values()) if _breadth(one) == 1 else one.facts
-        incident.told = replace(one, facts=facts)
-        return replace(incident.told, count=max(one.count, len(incident.open)))
+        incident.head = replace(one, facts=facts)
+        return replace(incident.head, count=max(one.count, len(incident.open)))
 
 
-class Reporter:
-    """Between engine and routes: `take` as the engine's `emit`, `flush` after each of its ticks."""
-
-    def __init__(
-        self, diagnose: Callable[[Change], Diagnosis], tell: Callable[[Diagnosis], None]
-    ) -> None:
-        self._diagnose = diagnose
-        self._tell = tell
-        self._incidents = Incidents()
-        self._changes: list[Change] = []
-
-    def take(self, change: Change) -> None:
-        self._changes.append(change)
-
-    def flush(self) -> Sequence[Diagnosis]:
-        """Diagnoses what the round brought and tells it; what was told."""
-        changes, self._changes = self._changes, []
-        told = self._incidents.tell([self._diagnose(change) for change in changes])
-        for one in told:
-            self._tell(one)
-        return told
-
-
-def facts_of_all(findings: Iterable[Diagnosis]) -> dict[str, float]:
+def facts_of_all(findings: Iterable[Finding]) -> dict[str, float]:
     """Sums and means of the facts of GPUs, each GPU once; the earliest beginning."""
     found: dict[str, list[float]] = {}
     each = {d.entity.id: d.facts for d in findings if d.entity is not None}
@@ -143,20 +121,20 @@ def facts_of_all(findings: Iterable[Diagnosis]) -> dict[str, float]:
     return {name: _JOINED.get(name, fmean)(values) for name, values in found.items()}
 
 
-def _breadth(one: Diagnosis) -> int:
-    """Jobs and nodes speak for their GPUs, and those for summaries, which stand last."""
+def _breadth(one: Finding) -> int:
+    """Jobs and nodes stand for their GPUs, and those for summaries, which come last."""
     if one.entity is None:
         return 2
     return 1 if one.entity.kind == "gpu" else 0
 
 
-def _covers(told: Diagnosis, one: Diagnosis) -> bool:
-    return not one.causes or one.causes[0].id in {cause.id for cause in told.causes}
+def _covers(head: Finding, one: Finding) -> bool:
+    return not one.causes or one.causes[0].id in {cause.id for cause in head.causes}
 
 
-def _key(one: Diagnosis) -> Key | None:
-    """The job and the cause; None for what stands alone."""
+def _key(one: Finding) -> Key | None:
+    """None for what stands alone."""
     if one.entity is None or not one.causes:
         return None
     job = one.entity.attributes.get(JOB_ID)
-    return (str(job), one.causes[0].id) if job else None
+    return (one.shadow, str(job), one.causes[0].id) if job else None

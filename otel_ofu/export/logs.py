@@ -48,6 +48,7 @@ def _record(event: Event) -> LogRecord:
         time_unix_nano=time_ns,
         observed_time_unix_nano=time_ns,
         severity_number=cast("SeverityNumber.ValueType", event.severity_number),
+        severity_text=event.severity_text,
         body=AnyValue(string_value=event.body),
         attributes=key_values(event.attributes),
         event_name=event.name,

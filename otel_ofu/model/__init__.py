@@ -4,22 +4,37 @@ Numbers carry their unit in the name (`_s`, `_hz`, `_bytes`); none means a ratio
 All times are Unix seconds as float.
 """
 
-from otel_ofu.model.finding import Diagnosis, FindingChange, RankedCause, Severity
+from otel_ofu.model.finding import (
+    SEVERITIES,
+    Diagnosis,
+    Evidence,
+    Finding,
+    FindingChange,
+    FindingState,
+    RankedCause,
+    Reason,
+    Severity,
+)
 from otel_ofu.model.observation import Attribute, Entity, EntityKind, Observation
 from otel_ofu.model.reading import Device, Gap, GapReason, Reading, Window
 
 __all__ = [
+    "SEVERITIES",
     "Attribute",
     "Device",
     "Diagnosis",
     "Entity",
     "EntityKind",
+    "Evidence",
+    "Finding",
     "FindingChange",
+    "FindingState",
     "Gap",
     "GapReason",
     "Observation",
     "RankedCause",
     "Reading",
+    "Reason",
     "Severity",
     "Window",
 ]

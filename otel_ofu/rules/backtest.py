@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from otel_ofu.catalog.registry import Registry
-from otel_ofu.model import EntityKind, Observation
+from otel_ofu.model import EntityKind, Finding, Observation, Severity
 from otel_ofu.model.clock import VirtualClock
-from otel_ofu.rules.files.rule import RuleSet, Severity
-from otel_ofu.rules.lifecycle.change import Change, Reason
+from otel_ofu.rules.files.rule import RuleSet
 from otel_ofu.rules.lifecycle.engine import Engine
-from otel_ofu.rules.lifecycle.silence import StoreEars
+from otel_ofu.rules.lifecycle.silence import StoreLastSeen
 from otel_ofu.rules.needs import retention_for
 from otel_ofu.rules.numpy.engine import NumpyEngine
 from otel_ofu.store import Store
@@ -44,7 +43,7 @@ class Episode:
     since_s: float
     opened_s: float
     ended_s: float | None = None
-    reason: Reason = ""
+    reason: str = ""
     severity: Severity = "warning"
     shadow: bool = False
     value: float | None = None
@@ -65,17 +64,18 @@ class Past:
     gpu_days: float = 0.0
     episodes: list[Episode] = field(default_factory=list)
 
-    def take(self, change: Change) -> None:
-        if change.kind == "opened":
-            self.episodes.append(_opened(change))
-        elif change.kind == "resolved":
-            self._end(change)
+    def take(self, findings: Iterable[Finding]) -> None:
+        for finding in findings:
+            if finding.kind == "opened":
+                self.episodes.append(_opened(finding))
+            elif finding.kind == "resolved":
+                self._end(finding)
 
-    def _end(self, change: Change) -> None:
+    def _end(self, end: Finding) -> None:
         for index in range(len(self.episodes) - 1, -1, -1):
             episode = self.episodes[index]
-            if episode.fingerprint == change.fingerprint and episode.ended_s is None:
-                ended = replace(episode, ended_s=change.at_s, reason=change.reason)
+            if episode.fingerprint == end.fingerprint and episode.ended_s is None:
+                ended = replace(episode, ended_s=end.at_s, reason=end.reason)
                 self.episodes[index] = ended
                 return
 
@@ -146,9 +146,9 @@ class _Run:
         self._store = Store(registry, retention, step_s=step_s, clock=self._clock)
         self._step_s = step_s
         self._pasts = [Past() for _ in rule_sets]
-        source, ears = NumpyEngine(self._store), StoreEars(self._store)
+        source, last_seen = NumpyEngine(self._store), StoreLastSeen(self._store)
         self._engines = [
-            Engine(rules, source, past.take, ears=ears, clock=self._clock)
+            Engine(rules, source, past.take, last_seen=last_seen, clock=self._clock)
             for rules, past in zip(rule_sets, self._pasts, strict=True)
         ]
         intervals = [g.interval_s for rules in rule_sets for g in rules.groups]
@@ -190,15 +190,15 @@ class _Run:
         self._judged_s = max(self._judged_s, last * self._every_s)
 
 
-def _opened(change: Change) -> Episode:
+def _opened(finding: Finding) -> Episode:
     return Episode(
-        rule=change.rule,
-        each=change.each,
-        entity=change.entity.id if change.entity else "",
-        fingerprint=change.fingerprint,
-        since_s=change.since_s,
-        opened_s=change.at_s,
-        severity=change.severity,
-        shadow=change.shadow,
-        value=change.value,
+        rule=finding.rule,
+        each=finding.each,
+        entity=finding.entity.id if finding.entity else "",
+        fingerprint=finding.fingerprint,
+        since_s=finding.since_s,
+        opened_s=finding.at_s,
+        severity=finding.severity,
+        shadow=finding.shadow,
+        value=finding.value,
     )

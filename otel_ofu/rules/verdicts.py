@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,17 +103,19 @@ class Judgement:
         return [evidence.at(column) for evidence in self.evidence]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Roster:
-    """Who had which column at the time of a round."""
+    """Which entity had which column at the time of a round; None for a column without one."""
 
     entities: Sequence[Entity | None]
 
+    @cached_property
+    def columns(self) -> Mapping[str, int]:
+        """The columns by entity id."""
+        return {e.id: i for i, e in enumerate(self.entities) if e is not None}
+
     def column(self, entity_id: str) -> int | None:
-        for column, entity in enumerate(self.entities):
-            if entity is not None and entity.id == entity_id:
-                return column
-        return None
+        return self.columns.get(entity_id)
 
 
 @dataclass(frozen=True, slots=True)

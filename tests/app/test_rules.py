@@ -110,9 +110,9 @@ def test_a_changed_rule_file_is_read_again(tmp_path: Path) -> None:
     world = World(tmp_path, RULE.replace("30%", "1%"))
     rules = world.pipeline.rules
     assert rules is not None
-    assert not rules.look()
+    assert not rules.poll()
     world.rule_file.write_text(RULE + "\n")
-    assert rules.look()
+    assert rules.poll()
     world.play(7)
     assert names(world.close()) == ["ofu.finding.opened"]
 
@@ -124,7 +124,7 @@ def test_a_bad_file_leaves_the_old_rules_at_work_and_is_told_with_its_places(
     rules = world.pipeline.rules
     assert rules is not None
     world.rule_file.write_text(RULE.replace("avg(ofu, 2m)", "avg(oofu, 2m)"))
-    assert not rules.look()
+    assert not rules.poll()
     assert "rules not reloaded, the old ones stay:" in caplog.text
     assert f"{world.rule_file}:7:" in caplog.text
     assert [rule.name for rule in rules.rules if rule.name == "Low"] == ["Low"]

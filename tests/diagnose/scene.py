@@ -7,9 +7,16 @@ from dataclasses import replace
 
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.diagnose import CauseBook, Diagnoser, causes_from_text, looked_at
-from otel_ofu.model import Attribute, Diagnosis, Entity, EntityKind, Observation, Window
+from otel_ofu.model import (
+    Attribute,
+    Entity,
+    EntityKind,
+    Finding,
+    FindingChange,
+    Observation,
+    Window,
+)
 from otel_ofu.model.clock import VirtualClock
-from otel_ofu.rules.lifecycle.change import Change, ChangeKind
 from otel_ofu.rules.needs import retention_for
 from otel_ofu.rules.numpy.engine import NumpyEngine
 from otel_ofu.store import Store
@@ -68,12 +75,12 @@ class Scene:
         window = Window(end_s - STEP_S, end_s)
         self.store.write([Observation(entity(n), window, v) for n, v in values.items()])
 
-    def diagnose(self, name: str, *listed: str, kind: ChangeKind = "opened") -> Diagnosis:
-        return self.diagnoser.diagnose(self.change(name, *listed, kind=kind))
+    def diagnose(self, name: str, *listed: str, kind: FindingChange = "opened") -> Finding:
+        return self.diagnoser.diagnose(self.finding(name, *listed, kind=kind))
 
-    def change(self, name: str, *listed: str, kind: ChangeKind = "opened") -> Change:
+    def finding(self, name: str, *listed: str, kind: FindingChange = "opened") -> Finding:
         whose = entity(name)
-        return Change(
+        return Finding(
             kind=kind,
             rule="Low",
             each=whose.kind,
@@ -82,7 +89,9 @@ class Scene:
             at_s=self.now_s,
             since_s=self.now_s - 600,
             fired_s=self.now_s,
-            causes=listed,
+            severity="warning",
+            summary=f"Low on {name}",
+            candidates=listed,
         )
 
 

@@ -1,5 +1,7 @@
 """Scores of causes: for, against, unknown, flags, what explains what."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.diagnose.scene import Scene, cause, causes, flat
@@ -178,19 +180,19 @@ def test_a_cause_that_is_meant_to_be_makes_the_finding_information() -> None:
     assert Scene(causes(cause("phase", LOW)), series).diagnose("gpu0").severity == "warning"
 
 
-def test_an_end_keeps_the_causes_that_were_told() -> None:
+def test_an_end_keeps_its_causes_and_says_how_long_it_lasted() -> None:
     scene = Scene(causes(cause("low", LOW)), {("gpu0", "tensor_active"): flat(0.1)})
-    scene.diagnose("gpu0")
-    ended = scene.diagnose("gpu0", kind="resolved")
+    opened = scene.diagnose("gpu0")
+    ended = scene.diagnoser.diagnose(replace(opened, kind="resolved"))
     assert [one.id for one in ended.causes] == ["low"]
-    assert ended.kind == "resolved"
+    assert ended.facts == {**opened.facts, "lasted_s": 600.0}
 
 
-def test_an_entity_that_nobody_knows_any_more_is_told_without_causes() -> None:
+def test_an_entity_that_the_store_no_longer_knows_is_reported_without_causes() -> None:
     scene = Scene(causes(cause("low", LOW)), {("gpu0", "tensor_active"): flat(0.1)})
-    told = scene.diagnose("gpu7")
-    assert told.causes == ()
-    assert told.summary == "Low on gpu7"
+    found = scene.diagnose("gpu7")
+    assert found.causes == ()
+    assert found.summary == "Low on gpu7"
 
 
 def test_an_attribute_of_the_gpu_is_evidence_too() -> None:

@@ -1,22 +1,18 @@
-"""`route --explain`, `notify --test`, the event, and the settings as users write them."""
+"""`route --explain`, `notify --test`, and the settings as users write them."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 
 import msgspec
 import pytest
 
 from otel_ofu.files.settings import hook, parse_duration
-from otel_ofu.model import RankedCause
 from otel_ofu.model.clock import VirtualClock
-from otel_ofu.model.event import Event
 from otel_ofu.notify import explain, parse_labels, send_test
-from otel_ofu.notify.event import diagnosis_event
 from otel_ofu.notify.settings import RouteSettings
 from tests.export.servers import Reply, http_server
-from tests.notify.rig import NOW_S, finding, settings
+from tests.notify.rig import NOW_S, settings
 
 BLOCK = {
     "alertmanager": {"servers": ["http://u:pw@am:9093/x?k=v"]},
@@ -87,54 +83,6 @@ def test_a_missing_secret_is_a_problem_of_the_sample() -> None:
     receiver = {"name": "pd", "pagerduty_configs": [{"routing_key_env": "KEY"}]}
     (result,) = send_test(settings(receivers=[receiver]), "pd", VirtualClock(NOW_S), {})
     assert result.problem == "environment variable KEY is empty"
-
-
-def test_an_event_is_flat_and_has_everything_essential() -> None:
-    causes = [
-        RankedCause(
-            "loader",
-            "Slow loader",
-            0.8,
-            evidence=["CPU 97 %"],
-            unchecked=["PID 7"],
-            next_steps=["a", "b"],
-        ),
-        RankedCause("memory", "Memory", 0.3),
-    ]
-    diagnosis = finding(
-        "7", each="job", causes=causes, facts={"ofu": 0.1}, value=0.1, labels={"team": "nlp"}
-    )
-    event = diagnosis_event(diagnosis, Event)
-    assert (event.name, event.severity_number) == ("ofu.finding.opened", 13)
-    assert event.entity is diagnosis.entity
-    assert event.attributes == {
-        "ofu.finding.id": "LowOfu/job/7",
-        "ofu.rule.id": "LowOfu",
-        "ofu.rule.shadow": False,
-        "ofu.finding.severity": "warning",
-        "ofu.finding.state": "firing",
-        "ofu.finding.start_time": "2027-01-15T07:50:00.000000Z",
-        "ofu.finding.count": 1,
-        "ofu.finding.summary": "LowOfu on 7",
-        "ofu.finding.label.team": "nlp",
-        "ofu.evidence.value": 0.1,
-        "ofu.evidence.ofu": 0.1,
-        "ofu.finding.cause": "loader",
-        "ofu.finding.cause.title": "Slow loader",
-        "ofu.finding.cause.confidence": 0.8,
-        "ofu.finding.cause.evidence": "CPU 97 %",
-        "ofu.finding.cause.unchecked": "PID 7",
-        "ofu.finding.cause.next_steps": "a\nb",
-        "ofu.finding.cause.2": "memory",
-        "ofu.finding.cause.2.title": "Memory",
-        "ofu.finding.cause.2.confidence": 0.3,
-    }
-
-
-def test_an_end_is_an_event_of_info() -> None:
-    event = diagnosis_event(finding("7", "resolved", severity="critical", reason="no_data"), Event)
-    assert (event.name, event.severity_number) == ("ofu.finding.resolved", 9)
-    assert asdict(event)["attributes"]["ofu.finding.reason"] == "no_data"
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("30s", 30), ("1h30m", 5400), ("500ms", 0.5)])

@@ -33,11 +33,11 @@ from otel_ofu.rules.language.syntax import (
     Over,
     walk,
 )
-from otel_ofu.rules.lifecycle.silence import StoreEars
+from otel_ofu.rules.lifecycle.silence import StoreLastSeen
 from otel_ofu.rules.numpy.engine import NumpyEngine
 from otel_ofu.rules.promql.compiler import alert_query, verdict_query
 from otel_ofu.rules.promql.engine import PromqlEngine
-from otel_ofu.rules.promql.last_seen import PromqlEars
+from otel_ofu.rules.promql.last_seen import PromqlLastSeen
 from otel_ofu.rules.promql.ruler import TARGETS, export_rules
 from otel_ofu.rules.promql.samples import NotInPromql
 from otel_ofu.rules.promql.server import QueryClient, QueryError
@@ -275,10 +275,14 @@ def test_shipped_rules_have_equal_verdicts(rules: RuleSet, both: Both) -> None:
 
 def test_silence_is_the_same(both: Both) -> None:
     fleet = both.fleet
-    theirs = PromqlEars(both.server, fleet.registry, clock=VirtualClock(fleet.end_s))
+    theirs = PromqlLastSeen(both.server, fleet.registry, clock=VirtualClock(fleet.end_s))
     found = [
-        {e.id: float(time_s) for e, time_s in zip(*ears.heard("gpu"), strict=True) if e is not None}
-        for ears in (StoreEars(both.store), theirs)
+        {
+            e.id: float(time_s)
+            for e, time_s in zip(*source.last_seen("gpu"), strict=True)
+            if e is not None
+        }
+        for source in (StoreLastSeen(both.store), theirs)
     ]
     assert found[0] == found[1]
     assert len(found[0]) == len(fleet.entities["gpu"])

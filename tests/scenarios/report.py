@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from otel_ofu.model import Diagnosis
+from otel_ofu.model import Finding
 from tests.scenarios.story import Story
 from tests.scenarios.world import Lived
 
@@ -53,13 +53,13 @@ def judge(lived: Lived) -> Judged:
     return Judged(story, _first(first), among, began_s - story.start_s, len(lived.pages()), firsts)
 
 
-def _speaker(told: Sequence[Diagnosis]) -> Diagnosis:
+def _speaker(told: Sequence[Finding]) -> Finding:
     """Of several at once: the one with the best cause."""
     return max(told, key=lambda d: d.causes[0].score if d.causes else 0.0)
 
 
-def _first(diagnosis: Diagnosis) -> str:
-    return diagnosis.causes[0].id if diagnosis.causes else NO_CAUSE
+def _first(finding: Finding) -> str:
+    return finding.causes[0].id if finding.causes else NO_CAUSE
 
 
 def share(judged: Sequence[Judged], *, among_three: bool = False) -> float:

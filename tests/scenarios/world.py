@@ -21,16 +21,16 @@ from otel_ofu.diagnose import (
     Baselines,
     CauseBook,
     Diagnoser,
-    Reporter,
+    Incidents,
     load_causes,
     looked_at,
 )
 from otel_ofu.files.shipped import shipped
-from otel_ofu.model import Diagnosis, Entity, Gap, GapReason, Observation, Reading, Window
+from otel_ofu.model import Entity, Finding, Gap, GapReason, Observation, Reading, Window
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.rules.files import RuleSet, load_rules
 from otel_ofu.rules.lifecycle.engine import Engine
-from otel_ofu.rules.lifecycle.silence import StoreEars
+from otel_ofu.rules.lifecycle.silence import StoreLastSeen
 from otel_ofu.rules.needs import retention_for
 from otel_ofu.rules.numpy.engine import NumpyEngine
 from otel_ofu.sources.demo import DemoSource
@@ -59,14 +59,14 @@ class Lived:
     """What became of a story. Times are seconds from its start."""
 
     story: Story
-    told: list[Diagnosis] = field(default_factory=list)
+    told: list[Finding] = field(default_factory=list)
     gpu_days: float = 0.0
 
-    def opened(self) -> Iterator[tuple[float, Diagnosis]]:
+    def opened(self) -> Iterator[tuple[float, Finding]]:
         """What was told as new, with its time."""
         return ((d.at_s - START_S, d) for d in self.told if d.kind == "opened")
 
-    def pages(self) -> list[tuple[float, Diagnosis]]:
+    def pages(self) -> list[tuple[float, Finding]]:
         """What wakes people: warnings and above."""
         return [(at_s, d) for at_s, d in self.opened() if d.severity != "info" and not d.shadow]
 
@@ -100,12 +100,13 @@ class World:
         self.lived = Lived(story)
         engine = NumpyEngine(self._store)
         diagnoser = Diagnoser(causes(), engine, self._store, REGISTRY)
-        self._reporter = Reporter(diagnoser.diagnose, self.lived.told.append)
+        self._incidents = Incidents()
         self._engine = Engine(
             rules(),
             engine,
-            self._reporter.take,
-            ears=StoreEars(self._store),
+            self._take,
+            diagnose=diagnoser.diagnose,
+            last_seen=StoreLastSeen(self._store),
             clock=self._clock,
         )
 
@@ -118,10 +119,12 @@ class World:
             self._sample(START_S + after_s)
             if after_s % RULES_EVERY_S == 0:
                 self._engine.tick(START_S + after_s)
-                self._reporter.flush()
         self._engine.close()
         self.lived.gpu_days = story.gpus * story.length_s / 86_400
         return self.lived
+
+    def _take(self, findings: Sequence[Finding]) -> None:
+        self.lived.told += self._incidents.report(findings)
 
     def _sample(self, now_s: float) -> None:
         readings = [self._seen(reading) for reading in self._source.read(now_s)]

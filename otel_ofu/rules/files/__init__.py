@@ -8,7 +8,6 @@ from otel_ofu.rules.files.rule import (
     Limits,
     Rule,
     RuleSet,
-    Severity,
     Silence,
     Timing,
 )
@@ -20,7 +19,6 @@ __all__ = [
     "Limits",
     "Rule",
     "RuleSet",
-    "Severity",
     "Silence",
     "Timing",
     "load_rules",

@@ -11,14 +11,14 @@ import msgspec
 
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.files.yaml import Steps, convert
-from otel_ofu.model import EntityKind
+from otel_ofu.model import SEVERITIES, EntityKind
 from otel_ofu.model.errors import ConfigError
 from otel_ofu.model.labels import label_name
 from otel_ofu.rules.annotations import Template, TemplateMistake, parse_template
 from otel_ofu.rules.files.cases import CaseReader
 from otel_ofu.rules.files.mistakes import Mistakes
 from otel_ofu.rules.files.positions import condition_in
-from otel_ofu.rules.files.rule import SEVERITIES, SEVERITY, Limits, Rule, Silence, Timing
+from otel_ofu.rules.files.rule import SEVERITY, Limits, Rule, Silence, Timing
 from otel_ofu.rules.files.shape import RuleShape
 from otel_ofu.rules.language.names import nearest
 from otel_ofu.rules.language.syntax import Expression

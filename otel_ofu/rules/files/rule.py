@@ -6,15 +6,12 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
-from otel_ofu.model import EntityKind
+from otel_ofu.model import SEVERITIES, EntityKind, Severity
 from otel_ofu.rules.annotations import Template
 from otel_ofu.rules.language.printing import to_text
 from otel_ofu.rules.language.syntax import Expression
 
-Severity = Literal["info", "warning", "error", "critical"]
-SEVERITIES: tuple[Severity, ...] = ("info", "warning", "error", "critical")
 SEVERITY = "severity"
 
 

@@ -1,174 +1,253 @@
 """The findings of one rule: every entity that is not inactive, carried from round to round.
 
-Enters: the verdicts of a round by column. Leaves: what happened, and which findings to save. Work
-is done for the entities that are not inactive; all others are looked at as one array.
+Enters: an `Evaluation` a round. Leaves: the findings that opened, changed or ended, and those to
+save. Work is done for the entities that are not inactive; all others are judged as one array.
+Every finding that opened ends exactly once. Beyond the rule's limit, findings are notified as one
+summary, which opens, is updated when their number doubles or halves, and ends with the last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from otel_ofu.model import Entity
-from otel_ofu.rules.files.rule import Timing
-from otel_ofu.rules.lifecycle.change import Change
-from otel_ofu.rules.lifecycle.lifecycle import Move, Phase, Seen, State, step
-from otel_ofu.rules.verdicts import HOLDS, UNKNOWN, Verdicts
+from otel_ofu.model import Entity, Finding, FindingChange, Reason
+from otel_ofu.rules.files.rule import Rule
+from otel_ofu.rules.lifecycle.evaluation import Evaluation
+from otel_ofu.rules.lifecycle.step import Move, is_settled, step
+from otel_ofu.rules.lifecycle.storage import StoredRule
+from otel_ofu.rules.lifecycle.texts import fingerprint, rendered, rule_labels, with_evidence
+from otel_ofu.rules.verdicts import HOLDS
 
 SUMMARY = ""
 """Key of the finding that stands for all beyond the limit; no entity has this id."""
 
+_Moved = tuple[Finding, Move, int | None]
+"""A finding, what became of it, and its column; None if its entity is gone."""
 
-@dataclass(slots=True)
-class Finding:
-    """One entity that is not inactive. `told`: people heard of it by itself, not in a summary.
 
-    `labels` are those of the rule as they were rendered when it fired. `count`: how many a summary
-    was last told to stand for. `change` is what was told last, None after a restart until its next
-    round.
+class RuleFindings:
+    """Owned by the engine's thread. `unsaved` collects what has to be written: None deletes.
+
+    The same rule and condition keeps what is stored; a changed condition lets pending findings
+    begin anew and keeps firing ones.
     """
 
-    entity: Entity | None
-    state: State
-    told: bool = False
-    labels: Mapping[str, str] = field(default_factory=dict)
-    count: int = 1
-    change: Change | None = None
-
-    @property
-    def fired(self) -> bool:
-        return self.state.phase is not Phase.PENDING
-
-
-@dataclass(frozen=True)
-class Present:
-    """Who has which column in a round; shared by all rules on one kind of entity."""
-
-    entities: Sequence[Entity | None]
-
-    @cached_property
-    def columns(self) -> Mapping[str, int]:
-        return {e.id: i for i, e in enumerate(self.entities) if e is not None}
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """One rule judged for all entities of its kind at one instant, by column.
-
-    `clears` None: the rule has no second condition. `gap_s`: since its round before.
-    """
-
-    now_s: float
-    present: Present
-    verdicts: Verdicts
-    clears: Verdicts | None = None
-    gap_s: float = 0.0
-
-    def holds(self, column: int | None) -> bool:
-        return column is not None and bool(self.verdicts[column] == HOLDS)
-
-    def seen(self, column: int | None) -> Seen:
-        """Of an entity that is gone nothing is known."""
-        if column is None:
-            return Seen(self.now_s, UNKNOWN, UNKNOWN, self.gap_s)
-        clears = HOLDS if self.clears is None else int(self.clears[column])
-        return Seen(self.now_s, int(self.verdicts[column]), clears, self.gap_s)
-
-
-@dataclass(frozen=True, slots=True)
-class Happened:
-    """What became of one finding, and the column where its evidence is (None if it is gone)."""
-
-    finding: Finding
-    move: Move
-    column: int | None
-
-
-class Findings:
-    """Owned by the engine's thread. `unsaved` collects what `memory` has to write: None deletes."""
-
-    def __init__(self, kept: Mapping[str, Finding] | None = None) -> None:
-        self._kept: dict[str, Finding] = dict(kept or {})
+    def __init__(self, rule: Rule, stored: StoredRule | None = None) -> None:
+        self.rule = rule
+        self.row = StoredRule.of(rule)
         self.unsaved: dict[str, Finding | None] = {}
+        self._open: dict[str, Finding] = {}
+        self._stale = self._changed = False
+        if stored is not None:
+            self.row.evaluated_s = stored.evaluated_s
+            self._open = dict(stored.findings)
+            self._stale = True
+            self._changed = stored.texts_id != self.row.texts_id
+            if stored.condition_id != self.row.condition_id:
+                self._forget_pending()
 
-    def __len__(self) -> int:
-        return len(self._kept)
-
-    def __iter__(self) -> Iterator[Finding]:
-        """The findings of entities, without the summary."""
-        return (finding for key, finding in self._kept.items() if key != SUMMARY)
-
-    @property
-    def summary(self) -> Finding | None:
-        return self._kept.get(SUMMARY)
-
-    def all(self) -> dict[str, Finding]:
-        """With the summary, by key."""
-        return dict(self._kept)
-
-    def put(self, finding: Finding) -> None:
-        self._keep(finding.entity.id if finding.entity else SUMMARY, finding)
-
-    def drop(self, key: str) -> None:
-        if self._kept.pop(key, None) is not None:
-            self.unsaved[key] = None
-
-    def rearm(self) -> None:
-        """Pending findings begin anew; firing ones stay."""
-        for finding in [f for f in self if not f.fired and f.entity is not None]:
-            if finding.entity is not None:
-                self.drop(finding.entity.id)
-
-    def advance(self, judged: Judged, timing: Timing) -> list[Happened]:
-        """One round for every entity; what happened is in the order of the columns."""
-        known = [key for key in self._kept if key != SUMMARY]
-        happened = [
-            *(self._advance_one(key, judged, timing) for key in known),
-            *self._begin(judged, timing, frozenset(known)),
+    def advance(self, evaluation: Evaluation) -> list[Finding]:
+        """One round: what happened, ends first, so that there is room under the limit again."""
+        last_s, self.row.evaluated_s = self.row.evaluated_s, evaluation.now_s
+        if last_s is not None and evaluation.now_s - last_s > self.rule.timing.missing_timeout_s:
+            self._forget_pending()  # nobody looked: what held then proves nothing now
+        moved = self._step(evaluation)
+        updated = list(self._refresh(evaluation))
+        opened = [one for one in moved if one[1] is Move.OPENED]
+        ended = [one for one in moved if one[1] is not Move.OPENED and one[0].notified]
+        return [
+            *updated,
+            *(self._ended(one, evaluation) for one in ended),
+            *self._opened(opened, evaluation),
+            *self._summarise(evaluation.now_s),
         ]
-        return sorted((event for event in happened if event is not None), key=_order)
 
-    def _advance_one(self, key: str, judged: Judged, timing: Timing) -> Happened | None:
-        finding, column = self._kept[key], judged.present.columns.get(key)
+    def active(self) -> Iterator[Finding]:
+        """The findings that are open, the summary last, without those that it stands for."""
+        summary = self._open.get(SUMMARY)
+        for finding in (*self._entities(), *([summary] if summary else [])):
+            if finding.notified:
+                yield finding
+
+    def diagnosed(self, finding: Finding) -> None:
+        """Takes what diagnosis added to a finding, so that its end has it too."""
+        key = _key(finding)
+        if key in self._open:
+            self._open[key] = finding
+
+    def stored(self) -> StoredRule:
+        return replace(self.row, findings=dict(self._open))
+
+    def _entities(self) -> Iterator[Finding]:
+        return (finding for key, finding in self._open.items() if key != SUMMARY)
+
+    def _forget_pending(self) -> None:
+        for finding in [f for f in self._entities() if f.state == "pending"]:
+            self._drop(_key(finding))
+
+    def _step(self, evaluation: Evaluation) -> list[_Moved]:
+        known = [key for key in self._open if key != SUMMARY]
+        moved = [self._step_one(key, evaluation) for key in known]
+        moved += self._begin(evaluation, frozenset(known))
+        return sorted((one for one in moved if one is not None), key=_order)
+
+    def _step_one(self, key: str, evaluation: Evaluation) -> _Moved | None:
+        finding, column = self._open[key], evaluation.roster.columns.get(key)
         if column is not None:
-            self._describe(key, finding, judged.present.entities[column])
-        if finding.state.is_settled and judged.holds(column):
+            finding = self._described(finding, evaluation.roster.entities[column])
+        verdict, clears = evaluation.at(column)
+        if verdict == HOLDS and is_settled(finding):
             return None  # most of what fires goes on firing
-        state, move = step(finding.state, judged.seen(column), timing)
-        if state is None:
-            self.drop(key)
-        elif state is not finding.state:
-            finding.state = state
-            self.unsaved[key] = finding
-        return Happened(finding, move, column) if move else None
+        after, move = step(finding, verdict, clears, evaluation.now_s, self.rule.timing)
+        if after is None:
+            self._drop(key)
+            return (finding, move, column) if move else None
+        if after is not finding:
+            self._keep(after)
+        return (after, move, column) if move else None
 
-    def _begin(
-        self, judged: Judged, timing: Timing, known: frozenset[str]
-    ) -> Iterator[Happened | None]:
-        for column in np.flatnonzero(judged.verdicts == HOLDS).tolist():
-            entity = judged.present.entities[column]
+    def _begin(self, evaluation: Evaluation, known: frozenset[str]) -> Iterator[_Moved | None]:
+        for column in np.flatnonzero(evaluation.verdicts == HOLDS).tolist():
+            entity = evaluation.roster.entities[column]
             if entity is None or entity.id in known:
                 continue
-            state, move = step(None, judged.seen(column), timing)
-            if state is not None:
-                finding = Finding(entity, state)
-                self._keep(entity.id, finding)
-                yield Happened(finding, move, column) if move else None
+            finding = self._pending(entity, evaluation.now_s)
+            after, move = step(finding, *evaluation.at(column), evaluation.now_s, self.rule.timing)
+            if after is not None:
+                self._keep(after)
+                yield (after, move, column) if move else None
 
-    def _describe(self, key: str, finding: Finding, entity: Entity | None) -> None:
+    def _pending(self, entity: Entity, now_s: float) -> Finding:
+        rule = self.rule
+        return Finding(
+            kind="opened",
+            rule=rule.name,
+            entity=entity,
+            fingerprint=fingerprint(rule.identity, entity.id),
+            severity=rule.severity,
+            at_s=now_s,
+            since_s=now_s,
+            summary="",
+            each=rule.each,
+            state="pending",
+            notified=False,
+        )
+
+    def _described(self, finding: Finding, entity: Entity | None) -> Finding:
         """The entity as it is now: a GPU may have changed its job."""
-        if entity is not finding.entity and entity != finding.entity:
-            finding.entity = entity
-            self.unsaved[key] = finding
+        if entity is finding.entity or entity == finding.entity:
+            return finding
+        finding = replace(finding, entity=entity)
+        self._keep(finding)
+        return finding
 
-    def _keep(self, key: str, finding: Finding) -> None:
-        self._kept[key] = finding
-        self.unsaved[key] = finding
+    def _refresh(self, evaluation: Evaluation) -> Iterator[Finding]:
+        """The findings whose rule says other things now; after a restart all, silently."""
+        stale, changed = self._stale, self._changed
+        self._stale = self._changed = False
+        for key, finding in list(self._open.items()) if stale else ():
+            if key == SUMMARY or not finding.notified or (finding.evidence and not changed):
+                continue
+            evidence = evaluation.evidence(evaluation.roster.columns.get(key))
+            again = self._open[key] = rendered(finding, self.rule, evidence)
+            if changed:
+                at_s = evaluation.now_s
+                again = replace(again, kind="updated", at_s=at_s, reason="rule_changed")
+                self._open[key] = again
+                yield again
+
+    def _opened(self, moved: Sequence[_Moved], evaluation: Evaluation) -> Iterator[Finding]:
+        room = math.inf
+        if self.rule.limit and moved:
+            room = self.rule.limit - sum(1 for other in self._entities() if other.notified)
+        for number, (finding, _, column) in enumerate(moved):
+            labels = rule_labels(self.rule, finding.entity)
+            notified = number < room
+            opened = replace(finding, at_s=evaluation.now_s, labels=labels, notified=notified)
+            if notified:
+                opened = rendered(opened, self.rule, evaluation.evidence(column))
+                yield opened
+            self._keep(opened)
+
+    def _ended(self, moved: _Moved, evaluation: Evaluation) -> Finding:
+        finding, move, column = moved
+        reason: Reason = "no_data" if move is Move.NO_DATA else "recovered"
+        end = resolved(finding, evaluation.now_s, reason)
+        return with_evidence(end, self.rule, evaluation.evidence(column))
+
+    def _summarise(self, now_s: float) -> Iterator[Finding]:
+        summary = self._open.get(SUMMARY)
+        if not self.rule.limit and summary is None:
+            return
+        rest = [f for f in self._entities() if f.state != "pending" and not f.notified]
+        if summary is None:
+            if rest:
+                yield self._count(self._new_summary(rest, now_s), "opened", now_s, len(rest))
+        elif not rest:
+            yield self._count(resolved(summary, now_s, "recovered"), "resolved", now_s, 0)
+            self._drop(SUMMARY)
+        elif _differs(summary.count, len(rest)):
+            yield self._count(summary, "updated", now_s, len(rest))
+
+    def _new_summary(self, rest: Sequence[Finding], now_s: float) -> Finding:
+        rule = self.rule
+        return Finding(
+            kind="opened",
+            rule=rule.name,
+            entity=None,
+            fingerprint=fingerprint(rule.identity, None),
+            severity=rule.severity,
+            at_s=now_s,
+            since_s=min(f.since_s for f in rest),
+            summary="",
+            labels=rule_labels(rule, None),
+            each=rule.each,
+            fired_s=now_s,
+        )
+
+    def _count(self, summary: Finding, kind: FindingChange, now_s: float, count: int) -> Finding:
+        counted = replace(summary, kind=kind, at_s=now_s, count=count)
+        counted = rendered(counted, self.rule, ())
+        self._keep(counted)
+        return counted
+
+    def _keep(self, finding: Finding) -> None:
+        key = _key(finding)
+        self._open[key] = self.unsaved[key] = finding
+
+    def _drop(self, key: str) -> None:
+        if self._open.pop(key, None) is not None:
+            self.unsaved[key] = None
 
 
-def _order(event: Happened) -> tuple[bool, int, str]:
-    entity = event.finding.entity
-    return event.column is None, event.column or 0, entity.id if entity else ""
+def resolved(finding: Finding, now_s: float, reason: Reason) -> Finding:
+    """The end of a finding, with what is known of it."""
+    return replace(finding, kind="resolved", state="resolved", at_s=now_s, reason=reason)
+
+
+def removed(
+    stored: Mapping[str, StoredRule], rules: Iterable[Rule], now_s: float
+) -> Iterator[Finding]:
+    """The ends of what was notified of rules that are gone."""
+    here = {rule.identity for rule in rules}
+    for identity, rule in stored.items():
+        if identity not in here:
+            notified = (f for f in rule.findings.values() if f.notified)
+            yield from (resolved(finding, now_s, "rule_removed") for finding in notified)
+
+
+def _key(finding: Finding) -> str:
+    return finding.entity.id if finding.entity else SUMMARY
+
+
+def _differs(before: int, count: int) -> bool:
+    return count >= 2 * before or 2 * count <= before
+
+
+def _order(moved: _Moved) -> tuple[bool, int, str]:
+    finding, _, column = moved
+    return column is None, column or 0, _key(finding)

@@ -1,12 +1,12 @@
-"""Entities that fell silent: known, but nothing was heard of them for a while.
+"""Entities that fell silent: known, but not seen for a while.
 
-Enters: when each entity was last heard. Leaves: verdicts as for any rule; never unknown.
+Enters: when each entity was last seen. Leaves: an `Evaluation` as of any rule; never unknown.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -15,81 +15,68 @@ from numpy.typing import NDArray
 from otel_ofu.model import Entity, EntityKind
 from otel_ofu.rules.files.rule import Silence
 from otel_ofu.rules.language.syntax import Comparator, Compare, Latest, Number
-from otel_ofu.rules.verdicts import CLEAR, HOLDS, UNKNOWN, Observed, Verdicts
+from otel_ofu.rules.lifecycle.evaluation import Evaluation
+from otel_ofu.rules.verdicts import CLEAR, HOLDS, UNKNOWN, Observed, Roster
 from otel_ofu.store import Store
 
 Times = NDArray[np.float64]
 
 
-class Ears(Protocol):
-    """Knows when each entity was last heard, in Unix seconds, by column."""
+class LastSeen(Protocol):
+    """Knows when each entity was last seen, in Unix seconds, by column."""
 
-    def heard(self, kind: EntityKind) -> tuple[Sequence[Entity | None], Times]: ...
+    def last_seen(self, kind: EntityKind) -> tuple[Sequence[Entity | None], Times]: ...
 
 
-class StoreEars:
+class StoreLastSeen:
     """When observations of an entity last came in; for jobs and nodes those of their GPUs count."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def heard(self, kind: EntityKind) -> tuple[Sequence[Entity | None], Times]:
+    def last_seen(self, kind: EntityKind) -> tuple[Sequence[Entity | None], Times]:
         with self._store.reading():
             slots = self._store.slots(kind)
             entities = [slots.entity(i) for i in range(len(slots))]
-            heard_s = slots.last_seen_s[: len(slots)].copy()
+            seen_s = slots.last_seen_s[: len(slots)].copy()
             if kind != "gpu":
-                self._hear_gpus(kind, heard_s)
-        return entities, heard_s
+                self._add_gpus(kind, seen_s)
+        return entities, seen_s
 
-    def _hear_gpus(self, kind: EntityKind, heard_s: Times) -> None:
+    def _add_gpus(self, kind: EntityKind, seen_s: Times) -> None:
         gpus = self._store.slots("gpu")
         membership = self._store.membership
         columns = len(gpus)
         owners = membership.jobs(columns) if kind == "job" else membership.nodes(columns)
         owned = (owners >= 0) & gpus.live()
-        np.fmax.at(heard_s, owners[owned], gpus.last_seen_s[:columns][owned])
-
-
-@dataclass(frozen=True)
-class Silent:
-    """One silence rule judged. Nobody is silent before the agent itself has listened so long."""
-
-    entities: Sequence[Entity | None]
-    verdicts: Verdicts
-    silent_s: Times
-    after_s: float
-
-    def look(self, column: int | None) -> Sequence[Observed]:
-        if column is None:
-            return ()
-        after = Number(self.after_s, "s")
-        node = Compare(Comparator.GREATER_EQUAL, Latest("silent"), after)
-        silent_s = float(self.silent_s[column])
-        verdict = int(self.verdicts[column])
-        return [Observed(node, verdict, silent_s, self.after_s, 0.0, float("nan"))]
+        np.fmax.at(seen_s, owners[owned], gpus.last_seen_s[:columns][owned])
 
 
 def judge_silence(
-    ears: Ears, kind: EntityKind, silence: Silence, times: tuple[float, float]
-) -> Silent:
-    """`times`: now, and since when the agent listens."""
-    now_s, listening_s = times
-    entities, heard_s = ears.heard(kind)
-    silent_s = now_s - np.fmax(heard_s, listening_s)
+    last_seen: LastSeen, kind: EntityKind, silence: Silence, times: tuple[float, float]
+) -> Evaluation:
+    """`times`: now, and since when the agent runs: no entity is silent before it ran so long."""
+    now_s, running_s = times
+    entities, seen_s = last_seen.last_seen(kind)
+    silent_s = now_s - np.fmax(seen_s, running_s)
     verdicts = np.where(silent_s >= silence.after_s, HOLDS, CLEAR).astype(np.int8)
     if kind == "gpu" and (verdicts == HOLDS).any():
-        verdicts[_replaced(entities, heard_s)] = CLEAR
-    nobody = [column for column, entity in enumerate(entities) if entity is None]
-    verdicts[nobody] = UNKNOWN
-    return Silent(entities, verdicts, silent_s, silence.after_s)
+        verdicts[_replaced(entities, seen_s)] = CLEAR
+    verdicts[[column for column, entity in enumerate(entities) if entity is None]] = UNKNOWN
+    node = Compare(Comparator.GREATER_EQUAL, Latest("silent"), Number(silence.after_s, "s"))
+
+    def observed(column: int) -> Sequence[Observed]:
+        value, verdict = float(silent_s[column]), int(verdicts[column])
+        return [Observed(node, verdict, value, silence.after_s, 0.0, math.nan)]
+
+    return Evaluation(now_s, Roster(entities), verdicts, None, observed)
 
 
-def _replaced(entities: Sequence[Entity | None], heard_s: Times) -> list[int]:
-    """Columns of GPUs that were heard later as another entity: with another job."""
+def _replaced(entities: Sequence[Entity | None], seen_s: Times) -> list[int]:
+    """Columns of GPUs that were seen later as another entity: with another job."""
     newest: dict[object, int] = {}
     replaced: list[int] = []
-    for column in np.argsort(heard_s, kind="stable").tolist():
+    for column in np.argsort(seen_s, kind="stable").tolist():
         entity = entities[column]
         if entity is not None:
             before = newest.get(device := entity.attributes.get("hw.id", entity.id))

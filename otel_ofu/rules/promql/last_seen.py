@@ -1,4 +1,4 @@
-"""When each entity was last heard, as a Prometheus-like server knows it: for rules on silence."""
+"""When each entity was last seen, as a Prometheus-like server knows it: for rules on silence."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from otel_ofu.rules.promql.server import Queries
 from otel_ofu.rules.promql.settings import CompilerSettings, entity_of, key_of
 
 
-class PromqlEars:
-    """Entities that were heard within the last hour. `heard` raises QueryError."""
+class PromqlLastSeen:
+    """Entities that were seen within the last hour. `last_seen` raises QueryError."""
 
     def __init__(self, queries: Queries, registry: Registry, *, clock: Clock | None = None) -> None:
         self._queries = queries
         self._registry = registry
         self._clock = clock or SystemClock()
 
-    def heard(self, kind: EntityKind) -> tuple[Sequence[Entity | None], Times]:
-        """The entities, and when each was heard, in Unix seconds."""
+    def last_seen(self, kind: EntityKind) -> tuple[Sequence[Entity | None], Times]:
+        """The entities, and when each was seen, in Unix seconds."""
         text = MetricVectors(self._registry, CompilerSettings(), kind).seen().text
         samples = self._queries.query(text, self._clock.now_s())
-        heard = {key_of(kind, labels): time_s for labels, time_s in samples}
-        return [entity_of(kind, key) for key in heard], np.array(list(heard.values()), np.float64)
+        seen = {key_of(kind, labels): time_s for labels, time_s in samples}
+        return [entity_of(kind, key) for key in seen], np.array(list(seen.values()), np.float64)

@@ -15,13 +15,13 @@ import msgspec
 
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.files.yaml import Steps, YamlFile, convert, read_yaml
+from otel_ofu.model import Finding
 from otel_ofu.model.errors import ConfigError
 from otel_ofu.model.labels import entity_labels
 from otel_ofu.rules.annotations import duration_words
 from otel_ofu.rules.files.load import load_rules
 from otel_ofu.rules.files.mistakes import Mistakes
 from otel_ofu.rules.files.rule import RuleSet
-from otel_ofu.rules.lifecycle.change import Change
 from otel_ofu.rules.tests.inputs import SeriesReader
 from otel_ofu.rules.tests.run import Result
 from otel_ofu.rules.tests.world import Story, World
@@ -126,7 +126,7 @@ class _Run:
         return due
 
     def _results(self, test: PromTest, due: Mapping[int, float], world: World) -> Iterator[Result]:
-        active: Sequence[Change] = ()
+        active: Sequence[Finding] = ()
         waiting = sorted(due, key=lambda i: due[i])
         for after_s in world.run():
             while waiting and due[waiting[0]] < after_s:
@@ -136,11 +136,11 @@ class _Run:
             yield self._result(test, waiting.pop(0), due, active)
 
     def _result(
-        self, test: PromTest, index: int, due: Mapping[int, float], active: Sequence[Change]
+        self, test: PromTest, index: int, due: Mapping[int, float], active: Sequence[Finding]
     ) -> Result:
         alert = test.alert_rule_test[index]
         position = self.mistakes.position((*self.steps, "alert_rule_test", index))
-        found = [change for change in active if change.rule == alert.alertname]
+        found = [finding for finding in active if finding.rule == alert.alertname]
         failures = tuple(_differences(alert, found))
         name = f"{test.name or 'test'} at {duration_words(due[index])}"
         return Result(alert.alertname, name, failures, position)
@@ -156,12 +156,12 @@ def _lengthened(story: Story, length_s: float) -> dict[tuple[str, str], Sequence
     }
 
 
-def _differences(alert: AlertTest, found: Sequence[Change]) -> Iterator[str]:
+def _differences(alert: AlertTest, found: Sequence[Finding]) -> Iterator[str]:
     left = list(found)
     for expected in alert.exp_alerts:
-        match = next((change for change in left if _matches(expected, change)), None)
+        match = next((finding for finding in left if _matches(expected, finding)), None)
         if match is None:
-            there = "; ".join(str(_labels(change)) for change in left) or "none"
+            there = "; ".join(str(_labels(finding)) for finding in left) or "none"
             yield f"expected {expected.exp_labels or 'an alert'}, firing: {there}"
         else:
             left.remove(match)
@@ -169,11 +169,11 @@ def _differences(alert: AlertTest, found: Sequence[Change]) -> Iterator[str]:
         yield f"expected {len(alert.exp_alerts)} to be firing, {len(found)} are"
 
 
-def _matches(expected: ExpectedAlert, change: Change) -> bool:
-    return expected.exp_labels.items() <= _labels(change).items() and (
-        expected.exp_annotations.items() <= change.annotations.items()
+def _matches(expected: ExpectedAlert, finding: Finding) -> bool:
+    return expected.exp_labels.items() <= _labels(finding).items() and (
+        expected.exp_annotations.items() <= finding.annotations.items()
     )
 
 
-def _labels(change: Change) -> dict[str, str]:
-    return {"alertname": change.rule, **entity_labels(change.entity), **change.labels}
+def _labels(finding: Finding) -> dict[str, str]:
+    return {"alertname": finding.rule, **entity_labels(finding.entity), **finding.labels}

@@ -6,16 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from otel_ofu.catalog.registry import Registry
-from otel_ofu.model import Attribute, Entity
+from otel_ofu.model import Attribute, Entity, Finding, FindingChange
 from otel_ofu.rules.annotations import duration_words
 from otel_ofu.rules.files.cases import JUDGED, entity_kind
 from otel_ofu.rules.files.rule import Case, FilePosition, Group, Rule, RuleSet
-from otel_ofu.rules.lifecycle.change import Change, ChangeKind
 from otel_ofu.rules.tests.world import START_S, Story, World
 
 SKU = "h100-sxm5"
 NOWHERE = FilePosition()
-VERBS: Mapping[ChangeKind, tuple[str, str]] = {
+VERBS: Mapping[FindingChange, tuple[str, str]] = {
     "opened": ("fire", "fired"),
     "resolved": ("resolve", "resolved"),
     "updated": ("be updated", "was updated"),
@@ -61,13 +60,14 @@ def run_case(rule: Rule, interval_s: float, case: Case, registry: Registry) -> R
     world = World(rules, story, registry)
     for _ in world.run():
         pass
-    failures = (*_compare(rule, case.fires_at_s, "opened", world.told), *_ends(rule, case, world))
+    fired = _compare(rule, case.fires_at_s, "opened", world.emitted)
+    failures = (*fired, *_ends(rule, case, world))
     return Result(rule.name, case.name, failures, case.position)
 
 
 def _ends(rule: Rule, case: Case, world: World) -> Iterator[str]:
     if case.resolves_at_s:
-        yield from _compare(rule, case.resolves_at_s, "resolved", world.told)
+        yield from _compare(rule, case.resolves_at_s, "resolved", world.emitted)
 
 
 def entity_named(name: str) -> Entity:
@@ -80,9 +80,9 @@ def entity_named(name: str) -> Entity:
 
 
 def _compare(
-    rule: Rule, expected_s: Mapping[str, float], kind: ChangeKind, told: Sequence[Change]
+    rule: Rule, expected_s: Mapping[str, float], kind: FindingChange, emitted: Sequence[Finding]
 ) -> Iterator[str]:
-    happened = _times(kind, told)
+    happened = _times(kind, emitted)
     for name in dict.fromkeys([*expected_s, *happened]):
         wanted_s, times_s = expected_s.get(name), happened.get(name, [])
         if times_s == ([] if wanted_s is None else [wanted_s]):
@@ -91,21 +91,21 @@ def _compare(
         yield f"expected {_wanted(whose, kind, wanted_s)}, {_happened(kind, times_s)}"
 
 
-def _times(kind: ChangeKind, told: Sequence[Change]) -> dict[str, list[float]]:
+def _times(kind: FindingChange, emitted: Sequence[Finding]) -> dict[str, list[float]]:
     times: dict[str, list[float]] = {}
-    for change in told:
-        if change.kind == kind and change.entity is not None:
-            times.setdefault(change.entity.id, []).append(change.at_s - START_S)
+    for finding in emitted:
+        if finding.kind == kind and finding.entity is not None:
+            times.setdefault(finding.entity.id, []).append(finding.at_s - START_S)
     return times
 
 
-def _wanted(whose: str, kind: ChangeKind, wanted_s: float | None) -> str:
+def _wanted(whose: str, kind: FindingChange, wanted_s: float | None) -> str:
     if wanted_s is None:
         return f"{whose}to stay quiet" if kind == "opened" else f"{whose}not to resolve"
     return f"{whose}to {VERBS[kind][0]} at {duration_words(wanted_s)}"
 
 
-def _happened(kind: ChangeKind, times_s: Sequence[float]) -> str:
+def _happened(kind: FindingChange, times_s: Sequence[float]) -> str:
     if not times_s:
         return f"never {VERBS[kind][1]}"
     return f"{VERBS[kind][1]} at {' and '.join(duration_words(t) for t in times_s)}"

@@ -1,4 +1,4 @@
-"""A small world on virtual time: series in, what the rules told out; real store and engine.
+"""A small world on virtual time: series in, what the rules found out; real store and engine.
 
 Samples stand at the start and every step after it; rounds at multiples of the group's interval.
 """
@@ -10,12 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from otel_ofu.catalog.registry import Registry
-from otel_ofu.model import Entity, Observation, Window
+from otel_ofu.model import Entity, Finding, Observation, Window
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.rules.files.rule import RuleSet
-from otel_ofu.rules.lifecycle.change import Change
 from otel_ofu.rules.lifecycle.engine import Engine
-from otel_ofu.rules.lifecycle.silence import StoreEars
+from otel_ofu.rules.lifecycle.silence import StoreLastSeen
 from otel_ofu.rules.needs import retention_for
 from otel_ofu.rules.numpy.engine import NumpyEngine
 from otel_ofu.store import Store
@@ -51,12 +50,12 @@ class World:
         self._clock = VirtualClock(START_S)
         retention = retention_for(rules.expressions(), story.step_s)
         self._store = Store(registry, retention, step_s=story.step_s, clock=self._clock)
-        self.told: list[Change] = []
+        self.emitted: list[Finding] = []
         self.engine = Engine(
             rules,
             NumpyEngine(self._store),
-            self.told.append,
-            ears=StoreEars(self._store),
+            self.emitted.extend,
+            last_seen=StoreLastSeen(self._store),
             clock=self._clock,
         )
         self._every_s = min((group.interval_s for group in rules.groups), default=story.step_s)

@@ -1,4 +1,4 @@
-"""A source of verdicts that follows a script, and what an engine told out under it."""
+"""A source of verdicts that follows a script, and what an engine found under it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.model import Entity
+from otel_ofu.model import Entity, Finding
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.rules.files import RuleSet, rules_from_text
 from otel_ofu.rules.language.syntax import comparisons
-from otel_ofu.rules.lifecycle.change import Change
 from otel_ofu.rules.lifecycle.engine import Engine, Meter
-from otel_ofu.rules.lifecycle.memory import FindingMemory
+from otel_ofu.rules.lifecycle.storage import FindingStorage
 from otel_ofu.rules.verdicts import (
     CLEAR,
     HOLDS,
@@ -31,7 +30,7 @@ START_S = 1_000_000_020.0
 ROUND_S = 30.0
 LETTERS = {"h": HOLDS, "c": CLEAR, "?": UNKNOWN}
 
-Told = tuple[str, str, str, float, str, int]
+Emitted = tuple[str, str, str, float, str, int]
 """Kind, rule, entity, rounds since the start, reason, count."""
 
 
@@ -105,7 +104,7 @@ class Run:
         self.path = path
         self.meter = meter
         self.clock = VirtualClock(START_S)
-        self.changes: list[Change] = []
+        self.findings: list[Finding] = []
         self.number = 0
         self.engine = self._open()
 
@@ -113,8 +112,8 @@ class Run:
         return Engine(
             self.rules,
             self.script,
-            self.changes.append,
-            memory=FindingMemory(self.path),
+            self.findings.extend,
+            storage=FindingStorage(self.path),
             clock=self.clock,
             meter=self.meter,
         )
@@ -133,7 +132,7 @@ class Run:
         return self
 
     @property
-    def told(self) -> list[Told]:
+    def emitted(self) -> list[Emitted]:
         return [
             (
                 c.kind,
@@ -143,5 +142,5 @@ class Run:
                 c.reason,
                 c.count,
             )
-            for c in self.changes
+            for c in self.findings
         ]

@@ -1,4 +1,4 @@
-"""Entities that fell silent: heard once, and then nothing."""
+"""Entities that fell silent: seen once, and then nothing."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.model import Entity, EntityKind, Observation, Window
+from otel_ofu.model import Entity, EntityKind, Finding, Observation, Window
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.rules.files import Silence, rules_from_text
-from otel_ofu.rules.lifecycle.change import Change
 from otel_ofu.rules.lifecycle.engine import Engine
-from otel_ofu.rules.lifecycle.events import body
-from otel_ofu.rules.lifecycle.silence import StoreEars, Times, judge_silence
+from otel_ofu.rules.lifecycle.silence import StoreLastSeen, Times, judge_silence
 from otel_ofu.rules.numpy.engine import NumpyEngine
 from otel_ofu.rules.verdicts import CLEAR, HOLDS, UNKNOWN
 from otel_ofu.store import Store
@@ -22,42 +20,42 @@ from otel_ofu.store import Store
 START_S = 1_728_000_000.0
 
 
-class Heard:
-    """Entities with the time at which each was heard last."""
+class Seen:
+    """Entities with the time at which each was seen last."""
 
-    def __init__(self, *heard: tuple[Entity | None, float]) -> None:
-        self._heard = heard
+    def __init__(self, *seen: tuple[Entity | None, float]) -> None:
+        self._seen = seen
 
-    def heard(self, kind: EntityKind) -> tuple[Sequence[Entity | None], Times]:
+    def last_seen(self, kind: EntityKind) -> tuple[Sequence[Entity | None], Times]:
         assert kind == "gpu"
-        return [entity for entity, _ in self._heard], np.array([s for _, s in self._heard])
+        return [entity for entity, _ in self._seen], np.array([s for _, s in self._seen])
 
 
 def gpu(entity_id: str, device: str, job: str = "7") -> Entity:
     return Entity("gpu", entity_id, {"hw.id": device, "ofu.job.id": job, "host.name": "n1"})
 
 
-def verdicts(ears: Heard, now_s: float, listening_s: float = 0.0) -> list[int]:
-    silent = judge_silence(ears, "gpu", Silence(120.0), (now_s, listening_s))
+def verdicts(seen: Seen, now_s: float, running_s: float = 0.0) -> list[int]:
+    silent = judge_silence(seen, "gpu", Silence(120.0), (now_s, running_s))
     return [int(verdict) for verdict in silent.verdicts]
 
 
-def test_an_entity_is_silent_when_nothing_was_heard_for_long_enough() -> None:
-    ears = Heard((gpu("a", "a"), 1000.0), (None, 0.0), (gpu("b", "b"), 1100.0))
-    assert verdicts(ears, 1119.0) == [CLEAR, UNKNOWN, CLEAR]
-    assert verdicts(ears, 1120.0) == [HOLDS, UNKNOWN, CLEAR]
+def test_an_entity_is_silent_when_it_was_not_seen_for_long_enough() -> None:
+    seen = Seen((gpu("a", "a"), 1000.0), (None, 0.0), (gpu("b", "b"), 1100.0))
+    assert verdicts(seen, 1119.0) == [CLEAR, UNKNOWN, CLEAR]
+    assert verdicts(seen, 1120.0) == [HOLDS, UNKNOWN, CLEAR]
 
 
-def test_nobody_is_silent_before_the_agent_has_listened_so_long() -> None:
-    ears = Heard((gpu("a", "a"), 1000.0))
-    assert verdicts(ears, 9000.0, listening_s=8990.0) == [CLEAR]
-    assert verdicts(ears, 9110.0, listening_s=8990.0) == [HOLDS]
+def test_no_entity_is_silent_before_the_agent_ran_so_long() -> None:
+    seen = Seen((gpu("a", "a"), 1000.0))
+    assert verdicts(seen, 9000.0, running_s=8990.0) == [CLEAR]
+    assert verdicts(seen, 9110.0, running_s=8990.0) == [HOLDS]
 
 
 def test_a_gpu_that_changed_its_job_is_not_silent() -> None:
     old, new = gpu("G/7", "G", "7"), gpu("G/8", "G", "8")
-    assert verdicts(Heard((old, 1000.0), (new, 2000.0)), 2010.0) == [CLEAR, CLEAR]
-    assert verdicts(Heard((new, 2000.0), (old, 1000.0)), 5000.0) == [HOLDS, CLEAR]
+    assert verdicts(Seen((old, 1000.0), (new, 2000.0)), 2010.0) == [CLEAR, CLEAR]
+    assert verdicts(Seen((new, 2000.0), (old, 1000.0)), 5000.0) == [HOLDS, CLEAR]
 
 
 RULES = """
@@ -72,11 +70,13 @@ groups:
 
 
 @pytest.mark.parametrize(("kind", "who"), [("gpu", "G"), ("job", "7"), ("node", "n1")])
-def test_gpus_jobs_and_nodes_are_heard_through_the_store(kind: str, who: str) -> None:
-    clock, told = VirtualClock(START_S), list[Change]()
+def test_gpus_jobs_and_nodes_are_seen_through_the_store(kind: str, who: str) -> None:
+    clock, found = VirtualClock(START_S), list[Finding]()
     store = Store(load_registry(), clock=clock)
     rules = rules_from_text(RULES.replace("KIND", kind), load_registry())
-    engine = Engine(rules, NumpyEngine(store), told.append, ears=StoreEars(store), clock=clock)
+    engine = Engine(
+        rules, NumpyEngine(store), found.extend, last_seen=StoreLastSeen(store), clock=clock
+    )
     for number in range(10):
         now_s = START_S + 30 * number
         clock.set(now_s)
@@ -84,8 +84,8 @@ def test_gpus_jobs_and_nodes_are_heard_through_the_store(kind: str, who: str) ->
             seen = Observation(gpu("G", "G"), Window(now_s - 10, now_s), {"ofu": 0.4})
             store.write([seen])
         engine.tick(now_s)
-    assert [(c.kind, c.entity and c.entity.id, c.at_s - START_S) for c in told] == [
+    assert [(c.kind, c.entity and c.entity.id, c.at_s - START_S) for c in found] == [
         ("opened", who, 180.0)
     ]
-    assert body(told[0]) == f"{who} silent for 2m"
-    assert (told[0].value, told[0].threshold) == (120.0, 120.0)
+    assert found[0].summary == f"{who} silent for 2m"
+    assert (found[0].value, found[0].threshold) == (120.0, 120.0)

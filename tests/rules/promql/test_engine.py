@@ -26,7 +26,7 @@ from otel_ofu.rules.language.syntax import (
 from otel_ofu.rules.lifecycle.silence import judge_silence
 from otel_ofu.rules.promql.compiler import Compiler, checked_text, value_query
 from otel_ofu.rules.promql.engine import PromqlEngine
-from otel_ofu.rules.promql.last_seen import PromqlEars
+from otel_ofu.rules.promql.last_seen import PromqlLastSeen
 from otel_ofu.rules.promql.samples import MetricVectors, NotInPromql
 from otel_ofu.rules.promql.server import QueryError, Sample, ServerUnavailable
 from otel_ofu.rules.promql.settings import CompilerSettings
@@ -252,10 +252,10 @@ def test_a_number_is_not_judged() -> None:
         judge(fleet({}), number)
 
 
-def test_silence_is_heard_through_the_server() -> None:
+def test_silence_is_known_through_the_server() -> None:
     text = MetricVectors(REGISTRY, CompilerSettings(), "gpu").seen().text
     answers = Answers({text: [(labels("a"), AT_S - 10.0), (labels("b"), AT_S - 300.0)]})
-    ears = PromqlEars(answers, REGISTRY, clock=VirtualClock(AT_S))
-    silent = judge_silence(ears, "gpu", Silence(120.0), (AT_S, AT_S - 1_000.0))
-    ids = [entity.id for entity in silent.entities if entity is not None]
+    last_seen = PromqlLastSeen(answers, REGISTRY, clock=VirtualClock(AT_S))
+    silent = judge_silence(last_seen, "gpu", Silence(120.0), (AT_S, AT_S - 1_000.0))
+    ids = [entity.id for entity in silent.roster.entities if entity is not None]
     assert dict(zip(ids, silent.verdicts.tolist(), strict=True)) == {"a/j": CLEAR, "b/j": HOLDS}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.derive import Deriver, DeriverSettings
 from otel_ofu.export.metrics import EncoderOptions, MetricEncoder
+from otel_ofu.model import Finding
 from otel_ofu.rules.files.load import rules_from_text
-from otel_ofu.rules.lifecycle.change import Change
 from otel_ofu.rules.lifecycle.engine import Engine
 from otel_ofu.rules.needs import retention_for
 from otel_ofu.rules.numpy.engine import NumpyEngine
@@ -41,8 +41,8 @@ class Node:
         retention = retention_for(rules.expressions(), 10.0)
         self.deriver = Deriver(DeriverSettings())
         self.store = Store(registry, retention, clock=rig.clock)
-        self.told: list[Change] = []
-        self.engine = Engine(rules, NumpyEngine(self.store), self.told.append, clock=rig.clock)
+        self.found: list[Finding] = []
+        self.engine = Engine(rules, NumpyEngine(self.store), self.found.extend, clock=rig.clock)
         self.encoder = MetricEncoder(registry, {}, EncoderOptions(rig.clock.now_s()))
 
     def tick(self) -> list[tuple[float, float, float]]:
@@ -71,7 +71,7 @@ def test_the_first_xid_of_a_gpu_fires_a_rule_and_begins_with_0_over_otlp(rig: Ri
     absent_s = rig.clock.now_s()
     node.fail()
     assert node.tick() == [(absent_s, absent_s, 0), (absent_s, absent_s + 10, 1)]
-    assert [change.kind for change in node.told] == ["opened"]
+    assert [finding.kind for finding in node.found] == ["opened"]
     assert node.tick() == [(absent_s, absent_s + 20, 1)]
 
 
@@ -81,7 +81,7 @@ def test_an_xid_before_the_first_reading_counts_only_from_there(rig: Rig) -> Non
     rig.open()
     node.fail()
     assert [value for _ in range(HALF) for *_, value in node.tick()] == [1] * HALF
-    assert not node.told
+    assert not node.found
     node.fail()
     assert node.tick() == [(started_s, rig.clock.now_s(), 2)]
-    assert [change.kind for change in node.told] == ["opened"]
+    assert [finding.kind for finding in node.found] == ["opened"]

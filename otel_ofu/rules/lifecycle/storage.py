@@ -1,8 +1,8 @@
 """Findings in SQLite, so that `since` is exact over restarts.
 
 Enters: what changed in a round. Leaves: what was there at the last start. A file that cannot be
-used is set aside with one line in `messages`; a disk that does not take a write is told by an
-error, and the engine tries again with its next round.
+used is set aside with one line in `messages`; a disk that takes no write is reported by an error,
+and the engine tries again with its next round.
 """
 
 from __future__ import annotations
@@ -10,16 +10,15 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
 
 from otel_ofu.files.sqlite_file import OUT_OF_REACH, Form, open_whole, why
-from otel_ofu.model import Attribute, Entity, EntityKind
-from otel_ofu.rules.files.rule import Severity
-from otel_ofu.rules.lifecycle.findings import Finding
-from otel_ofu.rules.lifecycle.lifecycle import Phase, State
+from otel_ofu.model import Attribute, Entity, EntityKind, Finding, FindingState, Severity
+from otel_ofu.rules.files.rule import Rule, stable_hash
+from otel_ofu.rules.lifecycle.texts import default_summary, fingerprint
 
 VERSION = 1
 
@@ -43,13 +42,16 @@ _FORM = Form(_SCHEMA, VERSION, "findings begin anew")
 
 _RuleRow = tuple[str, str, EntityKind, Severity, int, str, str, float | None]
 _FindingRow = tuple[
-    str, str, str, float, float | None, float | None, float | None, int, int, bytes, bytes
+    str, str, FindingState, float, float | None, float | None, float | None, int, int, bytes, bytes
 ]
 
 
 @dataclass(slots=True)
-class KeptRule:
-    """What is remembered of a rule: enough to end its findings when it is gone."""
+class StoredRule:
+    """What is stored of a rule: enough to end its findings when it is gone.
+
+    `texts_id` changes when the rule says other things of its findings.
+    """
 
     identity: str
     name: str
@@ -57,25 +59,39 @@ class KeptRule:
     severity: Severity
     shadow: bool
     condition_id: str
-    words_id: str
+    texts_id: str
     evaluated_s: float | None = None
     findings: dict[str, Finding] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, rule: Rule) -> StoredRule:
+        texts = sorted((name, template.source) for name, template in rule.annotations.items())
+        texts_id = stable_hash(rule.condition_id, texts, rule.causes, rule.link, rule.shadow)
+        return cls(
+            rule.identity,
+            rule.name,
+            rule.each,
+            rule.severity,
+            rule.shadow,
+            rule.condition_id,
+            texts_id,
+        )
 
-class FindingMemory:
+
+class FindingStorage:
     """One file; `path` None keeps nothing. Belongs to one thread; `messages` is logged as well."""
 
     def __init__(self, path: Path | None) -> None:
         self.messages: list[str] = []
-        self._found: Mapping[str, KeptRule] = {}
+        self._found: Mapping[str, StoredRule] = {}
         self._db = self._open(path) if path else None
 
-    def load(self) -> Mapping[str, KeptRule]:
+    def load(self) -> Mapping[str, StoredRule]:
         """The rules by identity, with their findings: what was there when the file was opened."""
         return self._found
 
     def save(
-        self, rules: Iterable[KeptRule], changed: Mapping[str, Mapping[str, Finding | None]]
+        self, rules: Iterable[StoredRule], changed: Mapping[str, Mapping[str, Finding | None]]
     ) -> None:
         """Writes a round as a whole. `changed`: rule identity -> entity -> finding or None.
 
@@ -85,7 +101,7 @@ class FindingMemory:
             with self._db:
                 _write(self._db, rules, changed)
 
-    def replace(self, rules: Iterable[KeptRule]) -> None:
+    def replace(self, rules: Iterable[StoredRule]) -> None:
         """Writes everything anew. Raises sqlite3.Error."""
         if self._db is not None:
             kept = list(rules)
@@ -109,18 +125,18 @@ class FindingMemory:
         return db
 
 
-def _read(db: sqlite3.Connection) -> Mapping[str, KeptRule]:
+def _read(db: sqlite3.Connection) -> Mapping[str, StoredRule]:
     """Raises one of FAULTS when any row is not what this program writes."""
     rules = {row[0]: _rule(row) for row in db.execute("SELECT * FROM rules")}
     for row in db.execute("SELECT * FROM findings"):
         if row[0] in rules:
-            rules[row[0]].findings[row[1]] = _finding(row, rules[row[0]].each)
+            rules[row[0]].findings[row[1]] = _finding(row, rules[row[0]])
     return rules
 
 
 def _write(
     db: sqlite3.Connection,
-    rules: Iterable[KeptRule],
+    rules: Iterable[StoredRule],
     changed: Mapping[str, Mapping[str, Finding | None]],
 ) -> None:
     db.executemany("INSERT OR REPLACE INTO rules VALUES (?,?,?,?,?,?,?,?)", map(_rule_row, rules))
@@ -131,13 +147,13 @@ def _write(
         db.executemany("INSERT OR REPLACE INTO findings VALUES (?,?,?,?,?,?,?,?,?,?,?)", kept)
 
 
-def _rule(row: tuple[object, ...]) -> KeptRule:
-    rule = KeptRule(*msgspec.convert(row, _RuleRow))
+def _rule(row: tuple[object, ...]) -> StoredRule:
+    rule = StoredRule(*msgspec.convert(row, _RuleRow))
     rule.shadow = bool(rule.shadow)
     return rule
 
 
-def _rule_row(rule: KeptRule) -> tuple[object, ...]:
+def _rule_row(rule: StoredRule) -> tuple[object, ...]:
     return (
         rule.identity,
         rule.name,
@@ -145,33 +161,51 @@ def _rule_row(rule: KeptRule) -> tuple[object, ...]:
         rule.severity,
         rule.shadow,
         rule.condition_id,
-        rule.words_id,
+        rule.texts_id,
         rule.evaluated_s,
     )
 
 
 def _row(identity: str, key: str, finding: Finding) -> tuple[object, ...]:
-    state = finding.state
     attributes = dict(finding.entity.attributes) if finding.entity else {}
     return (
         identity,
         key,
-        state.phase.value,
-        state.since_s,
-        state.fired_s,
-        state.calm_s,
-        state.unknown_s,
-        finding.told,
+        finding.state,
+        finding.since_s,
+        finding.fired_s,
+        finding.calm_s,
+        finding.unknown_s,
+        finding.notified,
         finding.count,
         msgspec.json.encode(dict(finding.labels)),
         msgspec.json.encode(attributes),
     )
 
 
-def _finding(row: tuple[object, ...], each: EntityKind) -> Finding:
-    _, key, phase, *times, told, count, labels, attributes = msgspec.convert(
-        row, _FindingRow, builtin_types=(bytes,)
+def _finding(row: tuple[object, ...], rule: StoredRule) -> Finding:
+    """As it is until its rule is judged again: without evidence and the rule's texts."""
+    _, key, state, since_s, fired_s, calm_s, unknown_s, notified, count, labels, attributes = (
+        msgspec.convert(row, _FindingRow, builtin_types=(bytes,))
     )
-    entity = Entity(each, key, _ATTRIBUTES.decode(attributes))
-    state = State(Phase(phase), *times)
-    return Finding(entity if key else None, state, bool(told), _LABELS.decode(labels), count)
+    entity = Entity(rule.each, key, _ATTRIBUTES.decode(attributes))
+    finding = Finding(
+        kind="opened",
+        rule=rule.name,
+        entity=entity if key else None,
+        fingerprint=fingerprint(rule.identity, key or None),
+        severity=rule.severity,
+        at_s=since_s if fired_s is None else fired_s,
+        since_s=since_s,
+        summary="",
+        labels=_LABELS.decode(labels),
+        shadow=rule.shadow,
+        count=count,
+        each=rule.each,
+        state=state,
+        fired_s=fired_s,
+        calm_s=calm_s,
+        unknown_s=unknown_s,
+        notified=bool(notified),
+    )
+    return replace(finding, summary=default_summary(finding))

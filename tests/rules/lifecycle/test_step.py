@@ -6,36 +6,44 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from otel_ofu.model import Finding
 from otel_ofu.rules.files import Timing
-from otel_ofu.rules.lifecycle.lifecycle import Move, Phase, Seen, State, step
+from otel_ofu.rules.lifecycle.step import Move, step
 from otel_ofu.rules.verdicts import CLEAR, HOLDS, UNKNOWN
 
 ROUND_S = 30.0
 SEEN = {"h": (HOLDS, CLEAR), "c": (CLEAR, HOLDS), "b": (CLEAR, CLEAR), "?": (UNKNOWN, UNKNOWN)}
-LETTERS = {None: ".", Phase.PENDING: "p", Phase.FIRING: "F", Phase.RECOVERING: "r"}
+LETTERS = {None: ".", "pending": "p", "firing": "F", "recovering": "r"}
 
-Trace = list[tuple[float, str, State | None, Move | None]]
+Trace = list[tuple[float, str, Finding | None, Move | None]]
+
+
+def pending(since_s: float) -> Finding:
+    return Finding("opened", "Low", None, "f", "warning", since_s, since_s, "", state="pending")
 
 
 def live(rounds: str, timing: Timing, every_s: float = ROUND_S) -> Trace:
-    state: State | None = None
+    state: Finding | None = None
     trace: Trace = []
     for i, letter in enumerate(rounds):
         now_s = 1_000.0 + i * every_s
         verdict, clears = SEEN[letter]
-        state, move = step(state, Seen(now_s, verdict, clears, every_s), timing)
+        move: Move | None = None
+        if state is not None or letter == "h":
+            state, move = step(state or pending(now_s), verdict, clears, now_s, timing)
         trace.append((now_s, letter, state, move))
     return trace
 
 
 def phases(trace: Trace) -> str:
-    return "".join(LETTERS[state.phase if state else None] for _, _, state, _ in trace)
+    return "".join(LETTERS[state.state if state else None] for _, _, state, _ in trace)
 
 
 def moves(trace: Trace) -> list[Move]:
@@ -80,35 +88,19 @@ def test_since_is_when_the_condition_began_to_hold() -> None:
     assert (state.since_s, state.fired_s) == (1_030.0, 1_090.0)
 
 
-def test_a_pending_finding_begins_anew_after_nobody_looked_for_long() -> None:
-    timing = Timing(600, 0, 150)
-    state, _ = step(None, Seen(0, HOLDS), timing)
-    state, move = step(state, Seen(3_600, HOLDS, gap_s=3_600), timing)
-    assert move is None
-    assert state == State(Phase.PENDING, 3_600)
-    kept, move = step(State(Phase.PENDING, 0), Seen(600, HOLDS, gap_s=120), timing)
-    assert move is Move.OPENED
-    assert kept is not None
-
-
-def test_a_pending_finding_is_forgotten_when_nobody_looked_for_long_and_nothing_is_known() -> None:
-    timing = Timing(600, 0, 150)
-    state, move = step(State(Phase.PENDING, 0), Seen(3_600, UNKNOWN, gap_s=3_600), timing)
-    assert (state, move) == (None, None)
-    kept, _ = step(State(Phase.PENDING, 0), Seen(120, UNKNOWN, gap_s=120), timing)
-    assert kept == State(Phase.PENDING, 0, unknown_s=120)
-
-
 def test_a_clock_that_was_set_back_lets_it_wait_longer_but_not_for_ever() -> None:
     timing = Timing(60)
-    state, _ = step(None, Seen(10_000, HOLDS), timing)
-    state, move = step(state, Seen(5_000, HOLDS), timing)
+    state, _ = step(pending(10_000), HOLDS, HOLDS, 10_000, timing)
+    assert state is not None
+    state, move = step(state, HOLDS, HOLDS, 5_000, timing)
     assert move is None
-    _, move = step(state, Seen(5_060, HOLDS), timing)
+    assert state is not None
+    _, move = step(state, HOLDS, HOLDS, 5_060, timing)
     assert move is Move.OPENED
-    calm = State(Phase.RECOVERING, 100, 100, calm_s=10_000)
-    state, _ = step(calm, Seen(5_000, CLEAR), Timing(0, 60))
-    assert step(state, Seen(5_060, CLEAR), Timing(0, 60)) == (None, Move.RECOVERED)
+    calm = replace(pending(100), state="recovering", fired_s=100, calm_s=10_000)
+    state, _ = step(calm, CLEAR, HOLDS, 5_000, Timing(0, 60))
+    assert state is not None
+    assert step(state, CLEAR, HOLDS, 5_060, Timing(0, 60)) == (None, Move.RECOVERED)
 
 
 TIMINGS = st.builds(
@@ -134,7 +126,7 @@ def test_it_never_fires_early(rounds: str, timing: Timing) -> None:
         assert _longest_unknown_s(held) <= timing.missing_timeout_s
 
 
-def _longest_unknown_s(trace: Sequence[tuple[float, str, State | None, Move | None]]) -> float:
+def _longest_unknown_s(trace: Sequence[tuple[float, str, Finding | None, Move | None]]) -> float:
     runs = "".join(letter for _, letter, *_ in trace).replace("h", " ").split()
     return max((len(run) - 1 for run in runs), default=0) * ROUND_S
 
@@ -149,8 +141,8 @@ def test_unknown_changes_nothing_until_its_time_is_over(rounds: str, timing: Tim
         if now_s - since_s < timing.missing_timeout_s:
             assert move is None
             assert after is not None
-            assert (after.phase, after.since_s, after.fired_s, after.calm_s) == (
-                before.phase,
+            assert (after.state, after.since_s, after.fired_s, after.calm_s) == (
+                before.state,
                 before.since_s,
                 before.fired_s,
                 before.calm_s,
@@ -162,9 +154,9 @@ def test_unknown_changes_nothing_until_its_time_is_over(rounds: str, timing: Tim
 @given(ROUNDS, TIMINGS)
 def test_every_firing_ends_in_exactly_one_resolve(rounds: str, timing: Timing) -> None:
     until_calm = "c" * 30
-    told = moves(live(rounds + until_calm, timing))
-    assert [move is Move.OPENED for move in told] == [i % 2 == 0 for i in range(len(told))]
-    assert len(told) % 2 == 0
+    moved = moves(live(rounds + until_calm, timing))
+    assert [move is Move.OPENED for move in moved] == [i % 2 == 0 for i in range(len(moved))]
+    assert len(moved) % 2 == 0
 
 
 @given(ROUNDS, TIMINGS)
@@ -178,8 +170,9 @@ def test_what_is_firing_ends_only_by_calm_or_by_long_silence(rounds: str, timing
 
 def test_an_unknown_second_condition_keeps_what_is_firing() -> None:
     timing = Timing(0, 0, 60)
-    state, _ = step(None, Seen(0, HOLDS), timing)
-    state, move = step(state, Seen(30, CLEAR, UNKNOWN), timing)
-    assert (state and state.phase, move) == (Phase.FIRING, None)
-    state, move = step(state, Seen(90, CLEAR, UNKNOWN), timing)
-    assert (state, move) == (None, Move.NO_DATA)
+    state, _ = step(pending(0), HOLDS, HOLDS, 0, timing)
+    assert state is not None
+    state, move = step(state, CLEAR, UNKNOWN, 30, timing)
+    assert state is not None
+    assert (state.state, move) == ("firing", None)
+    assert step(state, CLEAR, UNKNOWN, 90, timing) == (None, Move.NO_DATA)
