@@ -21,8 +21,8 @@ Trouble = Literal["", "failed", "late", "unavailable"]
 
 REBUILD_AFTER = 3
 """Failed rounds in a row after which a source is closed and opened anew."""
-FIRST_BACKOFF_S = 1.0
-LONGEST_BACKOFF_S = 60.0
+FIRST_BACKOFF_S = 1.0  # starting value
+LONGEST_BACKOFF_S = 60.0  # starting value
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from otel_ofu.model.log_once import CountedLogOnce
 
 Allocated = Iterator[tuple[str, Claim]]
 _GPU_RESOURCE = re.compile(r"nvidia\.com/(?:gpu|mig)|amd\.com/gpu|\bgpu\.(?:nvidia|amd)\.com")
-_MOST_FOLDERS = 1024
+_MOST_FOLDERS = 1024  # starting value: the steps of a node
 _JOB_FOLDERS = (
     "system.slice/*slurmstepd.scope/*",  # v2
     "unified/system.slice/*slurmstepd.scope/*",

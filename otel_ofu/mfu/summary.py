@@ -13,7 +13,7 @@ from otel_ofu.catalog.skus import Sku
 from otel_ofu.mfu.flops import CommonMistake, FlopsBreakdown
 from otel_ofu.mfu.report import TERA, mfu
 
-MAX_TOKENS_PER_S = 1e12
+MAX_TOKENS_PER_S = 1e12  # starting value: above any GPU
 
 
 @dataclass(frozen=True, slots=True)

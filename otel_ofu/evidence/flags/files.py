@@ -83,8 +83,8 @@ def _opened(opened: ExitStack, path: str, flags: int, folder: int | None = None)
 
 SYSTEM_FILE = "/etc/nccl.conf"
 USER_FILE = ".nccl.conf"
-MOST_BYTES_CONF = 64 * 2**10
-MOST_BYTES_PASSWD = 8 * 2**20
+MOST_BYTES_CONF = 64 * 2**10  # starting value: such files have a few lines
+MOST_BYTES_PASSWD = 8 * 2**20  # starting value: some 100,000 users
 
 _UID = re.compile(rb"^Uid:\s+(\d+)", re.MULTILINE)
 
@@ -146,7 +146,7 @@ def _listed_names(text: bytes, names: Collection[str]) -> dict[str, str]:
 
 
 OPTIONS = ("--deepspeed_config", "--deepspeed-config", "--deepspeed", "--ds_config")
-MOST_BYTES_JSON = 2**20
+MOST_BYTES_JSON = 2**20  # starting value: such files have a few KiB
 
 
 class JsonConf:

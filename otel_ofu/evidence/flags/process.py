@@ -18,7 +18,7 @@ from otel_ofu.evidence.flags.files import Conf, JsonConf, NcclConf
 from otel_ofu.files.procfs import Denied, Gone, ProcFs, Stat
 from otel_ofu.model.log_once import CountedLogOnce
 
-MOST_ANCESTORS = 16
+MOST_ANCESTORS = 16  # starting value: a launcher starts a rank through a few shells
 
 
 @dataclass(frozen=True, slots=True)

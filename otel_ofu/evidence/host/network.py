@@ -103,7 +103,7 @@ def _rows(text: bytes) -> dict[str, Row]:
     return found
 
 
-WORD_BYTES = 4
+WORD_BYTES = 4  # source: sysfs-class-infiniband
 ERRORS = {
     "symbol_error": "counters",
     "link_error_recovery": "counters",

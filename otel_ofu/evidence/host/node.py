@@ -27,7 +27,7 @@ _MODES: dict[str, tuple[int, ...]] = {
     "cpu_interrupt": (5, 6),
     "cpu_steal": (7,),
 }
-_COUNTED = 8
+_COUNTED = 8  # of _MODES: guests are part of user and nice
 _NO_TIME = Gap(GapReason.NOT_READY, "no time has passed")
 
 

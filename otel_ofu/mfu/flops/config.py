@@ -31,7 +31,7 @@ class ModelKeyError(ModelConfigError):
         return ModelKeyError(self._mistake, file)
 
 
-MAX_COUNT = 1 << 32
+MAX_COUNT = 1 << 32  # starting value: above any width, vocabulary or count
 
 
 class Keys:
@@ -93,7 +93,7 @@ class Keys:
         return found
 
 
-MAX_BYTES = 4 * 1024 * 1024
+MAX_BYTES = 4 * 1024 * 1024  # starting value: the largest published ones have 200 KiB
 
 
 def config_path(path: str | Path) -> Path:

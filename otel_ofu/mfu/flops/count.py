@@ -18,7 +18,7 @@ from otel_ofu.mfu.flops.config import ModelConfigError
 from otel_ofu.mfu.flops.layers import read_shape
 
 Masking = Literal["causal", "full"]
-MAX_TOKENS = 1e9
+MAX_TOKENS = 1e9  # starting value: above any sequence
 
 
 @dataclass(frozen=True, slots=True)

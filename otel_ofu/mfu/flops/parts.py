@@ -6,7 +6,7 @@ from otel_ofu.mfu.flops.blocks import Attention, Experts, LatentAttention, Mlp, 
 from otel_ofu.mfu.flops.config import Keys, ModelKeyError
 from otel_ofu.mfu.flops.families import Family
 
-MAX_LAYERS = 10_000
+MAX_LAYERS = 10_000  # starting value: above any model
 _NORM_VECTORS = {"rms": 1, "layer": 2, "none": 0}
 _EXPERT_COUNTS = ("num_experts", "num_local_experts", "n_routed_experts")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-MAX_LINE_BYTES = 64 * 1024
+MAX_LINE_BYTES = 64 * 1024  # starting value: above any line with a figure
 
 _COLOUR = re.compile(rb"\x1b\[[0-9;]{0,20}[A-Za-z]")
 # The lines of containerd and CRI-O: time, stream, whole or part of a line, text.

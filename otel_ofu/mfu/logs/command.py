@@ -14,11 +14,11 @@ from contextlib import suppress
 
 from otel_ofu.model.clock import Clock
 
-PIECE_BYTES = 256 * 1024
-FIRST_PAUSE_S = 10.0
-LONGEST_PAUSE_S = 300.0
-STOP_S = 2.0
-EXIT_S = 0.2
+PIECE_BYTES = 256 * 1024  # starting value, as of a file
+FIRST_PAUSE_S = 10.0  # starting value
+LONGEST_PAUSE_S = 300.0  # starting value
+STOP_S = 2.0  # starting value: to end after SIGTERM
+EXIT_S = 0.2  # starting value: between the end of output and of the process
 
 
 class CommandTail:

@@ -19,8 +19,8 @@ from otel_ofu.mfu.logs.tail import FileTail, Identity, Left, Start, TailCounts
 from otel_ofu.mfu.report import JobReport
 from otel_ofu.model.clock import Clock
 
-BUDGET_BYTES = 8 * 1024 * 1024
-RESCAN_S = 10.0
+BUDGET_BYTES = 8 * 1024 * 1024  # starting value: of a file in one poll
+RESCAN_S = 10.0  # starting value: for files that come
 
 
 @dataclass(frozen=True, slots=True)

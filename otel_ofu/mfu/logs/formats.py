@@ -124,8 +124,8 @@ def _reader(line: LineFormat) -> LineReader:
     return LineReader(line.framework, marks, tuple((v.after.encode(), v) for v in line.values))
 
 
-MAX_PATTERN = 2_000
-MAX_MEMORY_BYTES = 8 * 1024 * 1024
+MAX_PATTERN = 2_000  # starting value: characters
+MAX_MEMORY_BYTES = 8 * 1024 * 1024  # RE2's own default
 
 # Lines are matched many at a time: what speaks of the whole text would mean something else then.
 _WHOLE_TEXT = re.compile(r"\\[AzZ]|\(\?[a-zA-Z]*-")

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-MAX_FILES = 256
-MAX_FOUND = 10_000
+MAX_FILES = 256  # starting value: of one template
+MAX_FOUND = 10_000  # starting value: names that are compared
 _MAGIC = re.compile(r"[*?\[{]")
 
 

@@ -20,7 +20,7 @@ MAX_BACKLOG_BYTES = 64 * 1024 * 1024
 MISSED_POLLS = 60
 """Starting values: pieces of a read, the backlog that is worth reading, and the polls without its
 name after which a renamed file is left."""
-_FINGERPRINT_BYTES = 64
+_FINGERPRINT_BYTES = 64  # starting value: how a file begins, to recognise it
 
 Start = Literal["end", "beginning"]
 Identity = tuple[int, int]

@@ -22,7 +22,7 @@ STOP_GRACE_S = 1.2
 _TERMINATE_S = 0.3
 """Starting value."""
 
-_ERROR_BYTES = 4096
+_ERROR_BYTES = 4096  # starting value: the last lines of a traceback
 
 
 class ChannelClosedError(Exception):

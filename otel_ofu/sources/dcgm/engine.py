@@ -80,7 +80,7 @@ def version(message: Any) -> str:  # noqa: ANN401 - c_dcgmVersionInfo_v2
     return match[1] if match else text
 
 
-CONNECT_TIMEOUT_MS = 2000
+CONNECT_TIMEOUT_MS = 2000  # starting value
 _EMPTY_GROUP = 1
 _AUTO_MODE = 1
 _PROFILING_MODULE = 8

@@ -56,7 +56,7 @@ STAGED_BYTES_PER_S = 2.2e10  # each way, through the memory of the host
 PCIE_MAX_GEN = 5
 PCIE_LANES = 16
 XIDS = (48, 74, 79, 94)
-XID_EVERY_S = 100.0
+XID_EVERY_S = 100.0  # starting value
 
 _TIMED = (
     *("sw_power_cap", "sw_thermal_slowdown", "hw_thermal_slowdown"),

@@ -19,7 +19,7 @@ from otel_ofu.sources.demo.gpu import Boards, advance, cold_boards
 from otel_ofu.sources.demo.job import FIELD, PHASE, Array, healthy_demand, step, vary
 from otel_ofu.sources.demo.scenario import ScenarioTimeline
 
-CORES_A_RANK = 16
+CORES_A_RANK = 16  # starting value
 FULL_FROM = 0.9  # from this share of all cores on, threads wait for one
 
 
@@ -51,8 +51,8 @@ def host_values(parts: Sequence[Slice], demand: Array) -> dict[str, float]:
     }
 
 
-SLICE_S = 2.0
-WARM_UP_S = 600
+SLICE_S = 2.0  # starting value
+WARM_UP_S = 600  # starting value: the boards reach their temperature
 PEAK_CLOCK_HZ = 1.83e9  # behind the datasheet's dense tensor peak of H100 SXM
 PEAK_FLOP_PER_S = 132 * 4096 * PEAK_CLOCK_HZ
 USEFUL = 0.97  # the rest of the tensor work is padding to tiles, arXiv:2605.20799

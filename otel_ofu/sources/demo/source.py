@@ -22,7 +22,7 @@ from otel_ofu.sources.demo.scenario import (
 from otel_ofu.sources.demo.simulation import PEAK_FLOP_PER_S, DemoReport, Frame, Simulation
 
 GPUS_PER_NODE = 8
-MAX_TICKS_BEHIND = 100_000
+MAX_TICKS_BEHIND = 100_000  # starting value: eleven days at 10 s
 JOB_ID = "4242"
 OWNER = {"ofu.job.id": JOB_ID, "ofu.job.source": "demo", "slurm.job.id": JOB_ID}
 

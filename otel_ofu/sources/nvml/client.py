@@ -132,9 +132,9 @@ REASONS = {
     27: GapReason.NOT_READY,
 }
 
-_FIRST_PAUSE_S = 30.0
-_LONGEST_PAUSE_S = 600.0
-_PATIENCE = 3
+_FIRST_PAUSE_S = 30.0  # starting value
+_LONGEST_PAUSE_S = 600.0  # starting value
+_PATIENCE = 3  # starting value: failures in a row before the first pause
 
 
 class DeviceLost(Exception):  # noqa: N818 - a state of one GPU; never leaves this package

@@ -42,8 +42,8 @@ CLOCK_EVENT_BITS = {
     "reliability": 0x400,
 }
 SM_CLOCK, MEM_CLOCK = 1, 2
-MEMORY_TEMPERATURE_FIELD = 82
-_MEMORY_V2 = 0x02000028
+MEMORY_TEMPERATURE_FIELD = 82  # nvml.h: NVML_FI_DEV_MEMORY_TEMP
+_MEMORY_V2 = 0x02000028  # nvml.h: nvmlMemory_v2
 
 
 class Pace(Enum):

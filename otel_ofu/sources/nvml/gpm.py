@@ -31,9 +31,9 @@ _log = logging.getLogger(__name__)
 
 Sample = Any  # an opaque pointer of the untyped bindings
 
-MIN_SPAN_S = 0.1
+MIN_SPAN_S = 0.1  # nvml.h
 CAPACITY = 512  # more than any driver knows ids, so that one request fits all versions
-UNSUPPORTED_PAUSE_S = 300.0
+UNSUPPORTED_PAUSE_S = 300.0  # starting value
 # The newest id of the driver generations before 610, 595 and 575.
 _GENERATIONS = (332, 209, 97)
 _VERSION = 1

@@ -95,7 +95,7 @@ def _max_sm_clock_hz(nvml: ModuleType, board: Board) -> float | None:
 
 _log = logging.getLogger(__name__)
 
-RESCAN_S = 60.0
+RESCAN_S = 60.0  # starting value
 VANISHED = Gap(GapReason.FAILED, "the driver does not list this GPU any more")
 NO_XIDS: Mapping[str, float] = {}
 

@@ -29,7 +29,7 @@ from otel_ofu.sources.recording.format import (
     to_reading,
 )
 
-MAX_LINE_BYTES = 16 * 2**20
+MAX_LINE_BYTES = 16 * 2**20  # starting value: a reading has a few KiB
 GZIP = b"\x1f\x8b"
 NO_RECORDING = "no recording of otel-ofu: the first line is no whole header"
 

@@ -23,7 +23,7 @@ STALE_AFTER_PERIODS = 3
 """A page may be late; one that stands still for longer than this is an exporter's fault."""
 FORGET_AFTER_S = 600.0
 """A device that was not on the page for so long is new when it comes back."""
-_LEARN_FROM = 5
+_LEARN_FROM = 5  # starting value: the last refresh periods
 _WITNESSES = ("energy", "sm_cycles_elapsed")
 
 
