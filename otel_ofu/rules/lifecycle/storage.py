@@ -8,14 +8,14 @@ and the engine tries again with its next round.
 from __future__ import annotations
 
 import logging
-import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
 
-from otel_ofu.files.sqlite_file import OUT_OF_REACH, Form, open_whole, why
+from otel_ofu.files.sqlite_file import Form
+from otel_ofu.files.sqlite_table import Change, Row, Rows, SqliteTables, Table
 from otel_ofu.model import Attribute, Entity, EntityKind, Finding, FindingState, Severity
 from otel_ofu.rules.files.rule import Rule, stable_hash
 from otel_ofu.rules.lifecycle.texts import default_summary, fingerprint
@@ -38,12 +38,30 @@ CREATE TABLE findings (
   labels BLOB NOT NULL, attributes BLOB NOT NULL, PRIMARY KEY (rule, entity)
 ) WITHOUT ROWID;
 """
-_FORM = Form(_SCHEMA, VERSION, "findings begin anew")
+_FORM = Form(_SCHEMA, VERSION, "findings")
 
-_RuleRow = tuple[str, str, EntityKind, Severity, int, str, str, float | None]
-_FindingRow = tuple[
-    str, str, FindingState, float, float | None, float | None, float | None, int, int, bytes, bytes
-]
+_RULES = Table(
+    "rules",
+    ("identity",),
+    tuple[str, str, EntityKind, Severity, int, str, str, float | None],
+)
+_FINDINGS = Table(
+    "findings",
+    ("rule", "entity"),
+    tuple[
+        str,
+        str,
+        FindingState,
+        float,
+        float | None,
+        float | None,
+        float | None,
+        int,
+        int,
+        bytes,
+        bytes,
+    ],
+)
 
 
 @dataclass(slots=True)
@@ -82,13 +100,15 @@ class FindingStorage:
     """One file; `path` None keeps nothing. Belongs to one thread; `messages` is logged as well."""
 
     def __init__(self, path: Path | None) -> None:
-        self.messages: list[str] = []
-        self._found: Mapping[str, StoredRule] = {}
-        self._db = self._open(path) if path else None
+        self._file = SqliteTables(path, _FORM, _load, log)
+
+    @property
+    def messages(self) -> list[str]:
+        return self._file.messages
 
     def load(self) -> Mapping[str, StoredRule]:
         """The rules by identity, with their findings: what was there when the file was opened."""
-        return self._found
+        return self._file.loaded
 
     def save(
         self, rules: Iterable[StoredRule], changed: Mapping[str, Mapping[str, Finding | None]]
@@ -97,63 +117,45 @@ class FindingStorage:
 
         Raises sqlite3.Error.
         """
-        if self._db is not None:
-            with self._db:
-                _write(self._db, rules, changed)
+        self._file.write(*_changes(rules, changed))
 
     def replace(self, rules: Iterable[StoredRule]) -> None:
         """Writes everything anew. Raises sqlite3.Error."""
-        if self._db is not None:
-            kept = list(rules)
-            with self._db:
-                self._db.execute("DELETE FROM findings")
-                self._db.execute("DELETE FROM rules")
-                _write(self._db, kept, {rule.identity: rule.findings for rule in kept})
+        kept = list(rules)
+        self._file.replace(*_changes(kept, {rule.identity: rule.findings for rule in kept}))
 
     def close(self) -> None:
-        if self._db is not None:
-            self._db.close()
-
-    def _open(self, path: Path) -> sqlite3.Connection | None:
-        try:
-            db, self._found, self.messages = open_whole(path, _FORM, _read, log)
-        except OUT_OF_REACH as error:
-            message = f"{path}: {why(path, error)}; findings do not survive a restart"
-            self.messages.append(message)
-            log.warning("%s", message)
-            return None
-        return db
+        self._file.close()
 
 
-def _read(db: sqlite3.Connection) -> Mapping[str, StoredRule]:
-    """Raises one of FAULTS when any row is not what this program writes."""
-    rules = {row[0]: _rule(row) for row in db.execute("SELECT * FROM rules")}
-    for row in db.execute("SELECT * FROM findings"):
+def _load(rows: Rows) -> Mapping[str, StoredRule]:
+    rules = {row[0]: _rule(row) for row in rows(_RULES)}
+    for row in rows(_FINDINGS):
         if row[0] in rules:
             rules[row[0]].findings[row[1]] = _finding(row, rules[row[0]])
     return rules
 
 
-def _write(
-    db: sqlite3.Connection,
-    rules: Iterable[StoredRule],
-    changed: Mapping[str, Mapping[str, Finding | None]],
-) -> None:
-    db.executemany("INSERT OR REPLACE INTO rules VALUES (?,?,?,?,?,?,?,?)", map(_rule_row, rules))
-    for identity, findings in changed.items():
-        gone = [(identity, key) for key, f in findings.items() if f is None]
-        kept = [_row(identity, key, f) for key, f in findings.items() if f is not None]
-        db.executemany("DELETE FROM findings WHERE rule=? AND entity=?", gone)
-        db.executemany("INSERT OR REPLACE INTO findings VALUES (?,?,?,?,?,?,?,?,?,?,?)", kept)
+def _changes(
+    rules: Iterable[StoredRule], changed: Mapping[str, Mapping[str, Finding | None]]
+) -> tuple[Change, Change]:
+    findings = [
+        (identity, key, finding)
+        for identity, by_key in changed.items()
+        for key, finding in by_key.items()
+    ]
+    kept = [_row(identity, key, finding) for identity, key, finding in findings if finding]
+    gone = [(identity, key) for identity, key, finding in findings if finding is None]
+    return Change(_RULES, map(_rule_row, rules)), Change(_FINDINGS, kept, gone)
 
 
-def _rule(row: tuple[object, ...]) -> StoredRule:
-    rule = StoredRule(*msgspec.convert(row, _RuleRow))
+def _rule(row: Row) -> StoredRule:
+    rule = StoredRule(*row)
     rule.shadow = bool(rule.shadow)
     return rule
 
 
-def _rule_row(rule: StoredRule) -> tuple[object, ...]:
+def _rule_row(rule: StoredRule) -> Row:
     return (
         rule.identity,
         rule.name,
@@ -166,7 +168,7 @@ def _rule_row(rule: StoredRule) -> tuple[object, ...]:
     )
 
 
-def _row(identity: str, key: str, finding: Finding) -> tuple[object, ...]:
+def _row(identity: str, key: str, finding: Finding) -> Row:
     attributes = dict(finding.entity.attributes) if finding.entity else {}
     return (
         identity,
@@ -183,11 +185,9 @@ def _row(identity: str, key: str, finding: Finding) -> tuple[object, ...]:
     )
 
 
-def _finding(row: tuple[object, ...], rule: StoredRule) -> Finding:
+def _finding(row: Row, rule: StoredRule) -> Finding:
     """As it is until its rule is judged again: without evidence and the rule's texts."""
-    _, key, state, since_s, fired_s, calm_s, unknown_s, notified, count, labels, attributes = (
-        msgspec.convert(row, _FindingRow, builtin_types=(bytes,))
-    )
+    _, key, state, since_s, fired_s, calm_s, unknown_s, notified, count, labels, attributes = row
     entity = Entity(rule.each, key, _ATTRIBUTES.decode(attributes))
     finding = Finding(
         kind="opened",

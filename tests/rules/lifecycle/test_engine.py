@@ -447,7 +447,7 @@ def test_a_disk_that_takes_no_writes_stops_nothing_and_is_made_up_for(tmp_path: 
     run = Run(rules("for: 1m"), Script("hhhhhh"), path, meter=counts).live(1)
     blocker = sqlite3.connect(path, isolation_level=None)
     blocker.execute("BEGIN IMMEDIATE")
-    own = run.engine._storage._db
+    own = run.engine._storage._file._db
     assert own is not None
     own.execute("PRAGMA busy_timeout=0")
     run.live(2)
