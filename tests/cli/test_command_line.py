@@ -70,7 +70,7 @@ def test_without_a_gpu_run_says_what_it_tried_and_what_to_do(tmp_path: Path) -> 
     assert done.returncode == 1
     assert done.stderr.startswith("otel-ofu: no source of GPU counters works here:\n  dcgm ")
     assert done.stderr.endswith(
-        "-> `otel-ofu doctor` tells what to do about each; `otel-ofu demo` needs no GPU\n"
+        "-> `otel-ofu doctor` shows what to do about each; `otel-ofu demo` needs no GPU\n"
     )
 
 

@@ -55,21 +55,30 @@ def test_doctor_explains_the_choice_for_each_gpu(
     assert done.stdout.count("+ dcgm: profiling through gpm") == 2
 
 
-@pytest.mark.parametrize(
-    ("settings", "told"),
-    [
-        ("{bindings_path: /nonexistent}", "/nonexistent"),
-        ("{address: 'http://x:1/'}", "dcgm address 'http://x:1/'"),
-        ("{address: 'localhost:99999'}", "the port must be 1 to 65535"),
-    ],
-)
-def test_dcgm_by_name_must_work_and_the_error_names_what_was_tried(
-    tmp_path: Path, settings: str, told: str
-) -> None:
+def test_dcgm_by_name_must_work_and_the_error_names_what_was_tried(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
+    settings = "{bindings_path: /nonexistent}"
     path.write_text(f"receivers: {{gpu: {{source: dcgm, dcgm: {settings}}}}}\n")
     done = run(tmp_path, "run", "-c", str(path))
     assert done.returncode == 1
     assert done.stderr.startswith("otel-ofu: dcgm: ")
-    assert told in done.stderr
+    assert "/nonexistent" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("http://x:1/", "dcgm address 'http://x:1/'"),
+        ("localhost:99999", "the port must be 1 to 65535"),
+    ],
+)
+def test_an_invalid_address_of_dcgm_is_a_mistake_of_the_configuration(
+    tmp_path: Path, address: str, message: str
+) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(f"receivers: {{gpu: {{source: dcgm, dcgm: {{address: '{address}'}}}}}}\n")
+    done = run(tmp_path, "run", "-c", str(path))
+    assert done.returncode == 2
+    assert f"{path}:1:" in done.stderr
+    assert message in done.stderr
