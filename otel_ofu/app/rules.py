@@ -18,6 +18,7 @@ from otel_ofu.diagnose import (
     CauseBook,
     Diagnoser,
     Incidents,
+    StoreNodes,
     load_causes,
     looked_at,
 )
@@ -95,7 +96,8 @@ class AgentRules:
         source, last_seen = self._source()
         self._baselines = Baselines(self._path("baselines.sqlite"), self.store)
         diagnoser = Diagnoser(self._causes, NumpyEngine(self.store), self.store, self._registry)
-        self._incidents = Incidents()
+        self._incidents = Incidents(StoreNodes(self.store))
+        self._adopted = False
         self._engine = Engine(
             rules,
             source,
@@ -142,6 +144,10 @@ class AgentRules:
         return {finding.fingerprint for finding in self._engine.active()}
 
     def _take(self, findings: Sequence[Finding]) -> None:
+        if not self._adopted:
+            self._adopted = True
+            new = {finding.fingerprint for finding in findings}
+            self._incidents.adopt(f for f in self._engine.active() if f.fingerprint not in new)
         for finding in self._incidents.report(findings):
             self._report(finding)
 

@@ -1,9 +1,11 @@
 """One notification for each incident: findings of the same job with the same cause are one.
 
 Enters: the findings of a round, with their causes. Leaves: those that are reported. A finding of a
-job takes in those of its GPUs; among GPUs of a job the first stands for the others, with their
-number. What was reported as opened is reported to end exactly once, with the last finding of the
-incident. A rule on trial (`shadow`) shares no incident with others: nobody is notified of it.
+job takes in those of its GPUs with the same cause; among GPUs of a job the first stands for the
+others, with their number. What was reported as opened is reported to end exactly once, with the
+last finding of the incident. What is left, and has causes of its own, belongs to that of a wider
+entity (`containment`). A rule on trial (`shadow`) shares no incident with others: nobody is
+notified of it.
 """
 
 from __future__ import annotations
@@ -12,13 +14,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
-from otel_ofu.model import Finding
+from otel_ofu.diagnose.containment import TAKEN_IN, Containment, Nodes
+from otel_ofu.model import EntityKind, Finding
 
 JOB_ID = "ofu.job.id"
-TAKEN_IN = "taken_in"
-
 Key = tuple[bool, str, str]
 """On trial or not, the job, the cause."""
+
+_KINDS: Sequence[EntityKind] = ("node", "job", "gpu")
 
 _JOINED: Mapping[str, Callable[[Sequence[float]], float]] = {
     "gpus": sum,
@@ -39,19 +42,24 @@ class _Incident:
 class Incidents:
     """Knows what is open since the start of the process; what it does not know it lets through."""
 
-    def __init__(self) -> None:
+    def __init__(self, nodes: Nodes) -> None:
+        self._containment = Containment(nodes)
         self._incidents: dict[Key, _Incident] = {}
         self._key_of: dict[str, Key] = {}
 
     def report(self, findings: Iterable[Finding]) -> list[Finding]:
-        """What to report of the findings of one round: ends first, then jobs, then GPUs."""
+        """What to report of the findings of one round: ends first, then nodes, jobs and GPUs."""
         round_ = list(findings)
         ends = [one for one in round_ if one.kind == "resolved"]
         others = [one for one in round_ if one.kind != "resolved"]
         reported = [end for one in ends for end in self._end(one)]
-        for one in sorted(others, key=_breadth):
+        for one in sorted(others, key=_order):
             reported += self._open(one)
-        return [self._counted(one) for one in reported]
+        return self._containment.place([self._counted(one) for one in reported])
+
+    def adopt(self, findings: Iterable[Finding]) -> None:
+        """Takes over the findings that were open before a restart."""
+        self._containment.adopt(findings)
 
     def _open(self, one: Finding) -> Iterator[Finding]:
         key = self._key_for(one)
@@ -119,6 +127,11 @@ def facts_of_all(findings: Iterable[Finding]) -> dict[str, float]:
         for name, value in facts.items():
             found.setdefault(name, []).append(value)
     return {name: _JOINED.get(name, fmean)(values) for name, values in found.items()}
+
+
+def _order(one: Finding) -> int:
+    """The wider entity first: what it covers has to know of it."""
+    return 3 if one.entity is None else _KINDS.index(one.entity.kind)
 
 
 def _breadth(one: Finding) -> int:

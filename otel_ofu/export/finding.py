@@ -47,7 +47,11 @@ def _attributes(finding: Finding) -> Iterator[tuple[str, Attribute]]:
         yield "ofu.finding.fired_time", _time(finding.fired_s)
     yield "ofu.finding.count", finding.count
     yield "ofu.finding.summary", finding.summary
-    for name, text in (("reason", finding.reason), ("link", finding.link)):
+    for name, text in (
+        ("reason", finding.reason),
+        ("link", finding.link),
+        ("incident", finding.incident),
+    ):
         if text:
             yield f"ofu.finding.{name}", text
     for name, text in finding.labels.items():

@@ -68,7 +68,8 @@ class Finding:
     identity for routing, `annotations` texts. `value` and `threshold` are those of the first
     evidence, which decided the verdict. `candidates` are the causes that the rule lists; `causes`
     stand most likely first, empty when no known cause fits. `facts` are numbers by name, such as
-    `ofu`, `ofu_before`, `gpu_hours_lost`. `notified`: by itself, not within a summary.
+    `ofu`, `ofu_before`, `gpu_hours_lost`. `notified`: by itself, not within a summary. `incident`:
+    the fingerprint of the wider finding that covers it; empty for none.
 
     The fields up to `count` are those of the state and the logs that earlier versions wrote.
     """
@@ -99,6 +100,7 @@ class Finding:
     evidence: Sequence[Evidence] = ()
     candidates: Sequence[str] = ()
     notified: bool = True
+    incident: str = ""
 
     @property
     def subject(self) -> str:

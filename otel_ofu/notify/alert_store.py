@@ -27,6 +27,10 @@ class AlertStore:
     def firing(self) -> Collection[Alert]:
         return self._firing.values()
 
+    def is_covered(self, alert: Alert) -> bool:
+        """Whether the alert of a wider finding, which it belongs to, fires."""
+        return alert.diagnosis.incident in self._firing
+
     def update(self, diagnosis: Diagnosis) -> Iterator[Alert]:
         """The alerts that change. One whose labels are others now ends, and another opens."""
         known = self._firing.get(diagnosis.fingerprint)

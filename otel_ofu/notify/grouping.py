@@ -14,8 +14,8 @@ from otel_ofu.notify.alert import Alert
 from otel_ofu.notify.notification import Notification
 from otel_ofu.notify.routes import Route
 
-Inhibited = Callable[[Alert], bool]
-"""Whether another alert inhibits this one."""
+Covered = Callable[[Alert], bool]
+"""Whether the notification of another alert covers this one."""
 
 
 @dataclass(slots=True)
@@ -38,10 +38,10 @@ class Group:
     alerts: dict[str, Alert] = field(default_factory=dict)
 
 
-def due_notification(group: Group, inhibited: Inhibited, now_s: float) -> Notification | None:
+def due_notification(group: Group, covered: Covered, now_s: float) -> Notification | None:
     """What to notify of a group now; None if nothing is new and it is not time to repeat."""
     known = group.notified
-    firing = [a for a in group.alerts.values() if a.firing and not inhibited(a)]
+    firing = [a for a in group.alerts.values() if a.firing and not covered(a)]
     ended = [a for a in group.alerts.values() if not a.firing and a.id in known.firing]
     fresh = any(a.id not in known.firing for a in firing)
     again = bool(firing) and now_s - known.at_s >= group.route.timing.repeat_s
@@ -58,7 +58,7 @@ def due_notification(group: Group, inhibited: Inhibited, now_s: float) -> Notifi
 
 
 def mark_notified(group: Group, notification: Notification) -> None:
-    """The receiver knows. What fires but is inhibited stays known, unless all was resolved."""
+    """The receiver knows. What fires but is covered stays known, unless all was resolved."""
     firing = {a.id for a in notification.alerts if a.firing}
     ended = {a.id for a in notification.alerts if not a.firing}
     known = (group.notified.firing | firing) - ended if firing else frozenset[str]()

@@ -25,7 +25,6 @@ from otel_ofu.notify.grouping import (
     forget_ended,
     mark_notified,
 )
-from otel_ofu.notify.inhibition import Inhibition
 from otel_ofu.notify.integrations import Dispatcher, integrations_of
 from otel_ofu.notify.memory import Changes, RouteMemory, SavedGroup
 from otel_ofu.notify.routes import Route, build_routes
@@ -96,10 +95,8 @@ class Router:
         """Notifies what is due, and Alertmanagers again of what fires. Every second or few."""
         with self._lock:
             due = self._groups.due(now_s)
-            if due:
-                inhibition = Inhibition(self._store.firing)
-                for group in due:
-                    self._notify(group, inhibition, now_s)
+            for group in due:
+                self._notify(group, now_s)
             self._alertmanagers.tick(self._store.alerts.values(), now_s)
             self._unsaved.alerts.update(self._store.forget(now_s))
             self._save()
@@ -133,14 +130,14 @@ class Router:
             if group is not None:
                 group.alerts[alert.id] = alert
 
-    def _notify(self, group: Group, inhibition: Inhibition, now_s: float) -> None:
+    def _notify(self, group: Group, now_s: float) -> None:
         """Notifies of a group that is due, unless it is muted; then it is due again later."""
         group.due_s = now_s + group.route.timing.interval_s
-        if not group.route.muted_by(now_s):
-            inhibited = lambda a: inhibition.source_of(a) is not None  # noqa: E731 - one use
-            if notification := due_notification(group, inhibited, now_s):
-                self._dispatcher.dispatch(notification)
-                mark_notified(group, notification)
+        muted = group.route.muted_by(now_s)
+        due = None if muted else due_notification(group, self._store.is_covered, now_s)
+        if due is not None:
+            self._dispatcher.dispatch(due)
+            mark_notified(group, due)
         self._unsaved.alerts.update(alert.id for alert in forget_ended(group))
         self._unsaved.groups.add(group.key)
         if not group.alerts:

@@ -38,6 +38,7 @@ def finding(**other: object) -> Finding:
         labels={"severity": "error", "team": "x"},
         annotations={"summary": "it is low", "cause": "Slow loader"},
         link="https://example.org",
+        incident="0a0b",
         facts={"gpus": 8.0},
         causes=[
             RankedCause(
@@ -74,6 +75,7 @@ def test_everything_essential_is_in_flat_attributes() -> None:
         "ofu.finding.count": 1,
         "ofu.finding.summary": "it is low",
         "ofu.finding.link": "https://example.org",
+        "ofu.finding.incident": "0a0b",
         "ofu.finding.label.severity": "error",
         "ofu.finding.label.team": "x",
         "ofu.finding.annotation.summary": "it is low",

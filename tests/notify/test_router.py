@@ -1,4 +1,4 @@
-"""Grouping, inhibition, muting and the cap on virtual time: what a receiver is told, and when."""
+"""Grouping, incidents, muting and the cap on virtual time: what a receiver is told, and when."""
 
 from __future__ import annotations
 
@@ -142,11 +142,14 @@ def test_attributes_that_change_while_it_fires_do_not_change_its_identity() -> N
         assert opened[0]["labels"] == ended[0]["labels"]
 
 
-def test_a_job_keeps_its_gpus_quiet_and_not_those_of_others() -> None:
+SEVEN = "JobSlow/job/7"
+
+
+def test_what_a_firing_alert_covers_is_not_notified_and_what_is_left_at_its_end_is() -> None:
     with rig({"group_by": ["alertname"]}) as r:
         r.handle(
-            finding("1", attributes={"ofu.job.id": "7"}),
-            finding("2", attributes={"ofu.job.id": "8"}),
+            finding("1", incident=SEVEN),
+            finding("2"),
             finding("7", each="job", rule="JobSlow"),
         )
         r.run(31)
@@ -156,30 +159,13 @@ def test_a_job_keeps_its_gpus_quiet_and_not_those_of_others() -> None:
         assert r.names() == [("firing", ["f:1", "f:2"]), ("resolved", ["r:7"])]
 
 
-def test_a_node_keeps_its_gpus_quiet() -> None:
-    with rig() as r:
-        r.handle(finding("n1", each="node"), finding("1", attributes={"host.name": "n1"}))
-        r.run(31)
-        assert r.names() == [("firing", ["f:n1"])]
-
-
-def test_a_worse_finding_below_is_told_all_the_same() -> None:
-    with rig() as r:
-        r.handle(
-            finding("7", each="job"),
-            finding("1", severity="critical", attributes={"ofu.job.id": "7"}),
-        )
-        r.run(31)
-        assert r.names() == [("firing", ["f:1", "f:7"])]
-
-
-def test_the_end_of_one_that_was_told_and_then_kept_quiet_is_told() -> None:
+def test_the_end_of_one_that_was_told_and_then_covered_is_told() -> None:
     with rig({"group_by": ["alertname"]}) as r:
-        r.handle(finding("1", attributes={"ofu.job.id": "7"}))
+        r.handle(finding("1"))
         r.run(31)
-        r.handle(finding("7", each="job", rule="JobSlow"))
+        r.handle(finding("7", each="job", rule="JobSlow"), finding("1", "updated", incident=SEVEN))
         r.run(31)
-        r.handle(finding("1", "resolved", attributes={"ofu.job.id": "7"}))
+        r.handle(finding("1", "resolved", incident=SEVEN))
         r.run(301)
         assert r.names() == [("firing", ["f:1"]), ("firing", ["f:7"]), ("resolved", ["r:1"])]
 
@@ -352,14 +338,14 @@ def test_odd_words_stop_nobody(text: str) -> None:
         assert len(r.notified(AM)[0]) == 2
 
 
-def test_the_end_of_one_that_was_told_and_is_kept_quiet_amid_news_is_told() -> None:
+def test_the_end_of_one_that_was_told_and_is_covered_amid_news_is_told() -> None:
     with rig({"group_by": ["alertname"]}) as r:
-        seven = {"ofu.job.id": "7"}
-        r.handle(finding("1", attributes=seven), finding("2"))
+        r.handle(finding("1"), finding("2"))
         r.run(31)
-        r.handle(finding("7", each="job", rule="JobSlow"), finding("3"))
+        covered = finding("1", "updated", incident=SEVEN)
+        r.handle(finding("7", each="job", rule="JobSlow"), finding("3"), covered)
         r.run(301)
-        r.handle(finding("1", "resolved", attributes=seven))
+        r.handle(finding("1", "resolved", incident=SEVEN))
         r.run(301)
         told = [names for _, names in r.names() if "f:7" not in names]
         assert told == [["f:1", "f:2"], ["f:2", "f:3"], ["f:2", "f:3", "r:1"]]

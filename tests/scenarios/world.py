@@ -22,6 +22,7 @@ from otel_ofu.diagnose import (
     CauseBook,
     Diagnoser,
     Incidents,
+    StoreNodes,
     load_causes,
     looked_at,
 )
@@ -100,7 +101,7 @@ class World:
         self.lived = Lived(story)
         engine = NumpyEngine(self._store)
         diagnoser = Diagnoser(causes(), engine, self._store, REGISTRY)
-        self._incidents = Incidents()
+        self._incidents = Incidents(StoreNodes(self._store))
         self._engine = Engine(
             rules(),
             engine,
