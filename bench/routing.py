@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from otel_ofu.files.settings import hook
-from otel_ofu.model import Diagnosis, Entity, RankedCause
+from otel_ofu.model import Entity, Finding, RankedCause
 from otel_ofu.model.clock import SystemClock, VirtualClock
 from otel_ofu.notify import Delivery, Router, RouteSettings, queue_limits
 from otel_ofu.outbox.queues import Outbox
@@ -44,12 +44,12 @@ CAUSE = RankedCause(
 )
 
 
-def findings(now_s: float) -> list[Diagnosis]:
+def findings(now_s: float) -> list[Finding]:
     """One for each GPU of 157 jobs of 64 GPUs."""
     return [_finding(number, now_s) for number in range(FINDINGS)]
 
 
-def _finding(number: int, now_s: float) -> Diagnosis:
+def _finding(number: int, now_s: float) -> Finding:
     uuid = f"GPU-{number:032x}"
     attributes = {
         "hw.id": uuid,
@@ -58,7 +58,7 @@ def _finding(number: int, now_s: float) -> Diagnosis:
         "ofu.job.id": str(number // GPUS_OF_A_JOB),
         "slurm.job.user": "someone",
     }
-    return Diagnosis(
+    return Finding(
         kind="opened",
         rule="LowOfuWhileBusy",
         entity=Entity("gpu", uuid, attributes),

@@ -1,6 +1,6 @@
 """Notifications: the router and the senders of an agent.
 
-Enters: the config, the outbox. Leaves: a `Routing` that takes diagnoses and delivers.
+Enters: the config, the outbox. Leaves: a `Routing` that takes findings and delivers.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from otel_ofu.config import Config
-from otel_ofu.model import Diagnosis
+from otel_ofu.model import Finding
 from otel_ofu.model.clock import Clock
 from otel_ofu.notify import Delivery, Router
 from otel_ofu.outbox.queues import Outbox
@@ -33,8 +33,8 @@ class Routing:
     def start(self) -> None:
         self._delivery.start()
 
-    def handle(self, diagnoses: Sequence[Diagnosis]) -> None:
-        self._router.handle(diagnoses)
+    def handle(self, findings: Sequence[Finding]) -> None:
+        self._router.handle(findings)
 
     def tick(self, now_s: float) -> None:
         self._router.tick(now_s)

@@ -6,7 +6,6 @@ All times are Unix seconds as float.
 
 from otel_ofu.model.finding import (
     SEVERITIES,
-    Diagnosis,
     Evidence,
     Finding,
     FindingChange,
@@ -22,7 +21,6 @@ __all__ = [
     "SEVERITIES",
     "Attribute",
     "Device",
-    "Diagnosis",
     "Entity",
     "EntityKind",
     "Evidence",

@@ -116,6 +116,3 @@ class Finding:
         """The smallest part of a window that had data, over the evidence."""
         known = [e.coverage for e in self.evidence if e.coverage is not None]
         return min(known, default=None)
-
-
-Diagnosis = Finding

@@ -1,6 +1,6 @@
-"""Alerts: a diagnosis as it is kept, with the labels that it was opened with.
+"""Alerts: a finding as it is kept, with the labels that it was opened with.
 
-Enters: diagnoses. Leaves: alerts whose identity does not change while they are open.
+Enters: findings. Leaves: alerts whose identity does not change while they are open.
 """
 
 from __future__ import annotations
@@ -9,33 +9,32 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import msgspec
 
-from otel_ofu.model import Diagnosis
+from otel_ofu.model import SEVERITIES, Finding
 from otel_ofu.model.labels import entity_labels, is_label_name, label_name
 
-SEVERITIES = ("info", "warning", "error", "critical")
 # The least that two times written with milliseconds can differ by.
 _SHORTEST_S = 0.001
 
 
-@dataclass(slots=True)
-class Alert:
+class Alert(msgspec.Struct, rename={"finding": "diagnosis"}):
     """`ends_s` None: firing. `groups`: keys of the groups that it is in.
 
     `labels` are those of the moment when it opened: attributes of an entity may change while a
     finding is open (a job gets its name late), and an identity that changes would never resolve.
+    The key `diagnosis` is that of stored alerts.
     """
 
     id: str
-    diagnosis: Diagnosis
+    finding: Finding
     labels: Mapping[str, str]
     starts_s: float
     ends_s: float | None = None
-    groups: list[str] = field(default_factory=list)
+    groups: list[str] = []
 
     @property
     def firing(self) -> bool:
@@ -49,44 +48,44 @@ class Alert:
         return (not self.firing, -known, self.starts_s)
 
 
-def clean(diagnosis: Diagnosis) -> Diagnosis:
-    """The diagnosis as JSON can hold it: finite numbers and valid Unicode alone.
+def clean(finding: Finding) -> Finding:
+    """The finding as JSON can hold it: finite numbers and valid Unicode alone.
 
     A lone surrogate or a NaN would otherwise stop a whole batch.
     """
-    value, threshold = diagnosis.value, diagnosis.threshold
+    value, threshold = finding.value, finding.threshold
     cleaned = replace(
-        diagnosis,
+        finding,
         value=value if value is not None and math.isfinite(value) else None,
         threshold=threshold if threshold is not None and math.isfinite(threshold) else None,
-        facts={name: fact for name, fact in diagnosis.facts.items() if math.isfinite(fact)},
+        facts={name: fact for name, fact in finding.facts.items() if math.isfinite(fact)},
     )
     try:
         msgspec.json.encode(cleaned)
     except UnicodeEncodeError:
         text = json.dumps(msgspec.to_builtins(cleaned), ensure_ascii=False)
-        return msgspec.json.decode(text.encode("utf-8", "replace"), type=Diagnosis)
+        return msgspec.json.decode(text.encode("utf-8", "replace"), type=Finding)
     return cleaned
 
 
-def opened(diagnosis: Diagnosis) -> Alert:
+def opened(finding: Finding) -> Alert:
     """A firing alert. Its id is made of the finding's and of what the rule says of it."""
-    identity = sorted({**diagnosis.labels, "severity": diagnosis.severity}.items())
+    identity = sorted({**finding.labels, "severity": finding.severity}.items())
     mark = hashlib.sha256(repr(identity).encode()).hexdigest()[:8]
-    id_ = f"{diagnosis.fingerprint}-{mark}"
-    return Alert(id_, diagnosis, labels_of(diagnosis), diagnosis.since_s)
+    id_ = f"{finding.fingerprint}-{mark}"
+    return Alert(id_, finding, labels_of(finding), finding.since_s)
 
 
-def labels_of(diagnosis: Diagnosis) -> dict[str, str]:
+def labels_of(finding: Finding) -> dict[str, str]:
     """Attributes of the entity, the rule's labels over them, and what the agent itself knows.
 
     Attributes are named as on a Prometheus series; empty values are left out.
     """
-    found = entity_labels(diagnosis.entity)
-    if diagnosis.entity is not None:
-        found["ofu_entity"] = diagnosis.entity.kind
-    found |= {written_label(name): text for name, text in diagnosis.labels.items()}
-    found |= {"alertname": diagnosis.rule, "severity": diagnosis.severity}
+    found = entity_labels(finding.entity)
+    if finding.entity is not None:
+        found["ofu_entity"] = finding.entity.kind
+    found |= {written_label(name): text for name, text in finding.labels.items()}
+    found |= {"alertname": finding.rule, "severity": finding.severity}
     return {name: text.strip() for name, text in found.items() if text.strip()}
 
 

@@ -96,7 +96,7 @@ class PostedAlert(msgspec.Struct, omit_defaults=True, rename="camel"):
 
 def posted(alert: Alert, labels: Mapping[str, str], options: MessageOptions) -> PostedAlert:
     """An alert as it waits: identity in labels, everything that may change in annotations."""
-    link = alert.diagnosis.link
+    link = alert.finding.link
     return PostedAlert(
         labels={**alert.labels, **labels},
         annotations=annotations_of(alert, options),
@@ -108,7 +108,7 @@ def posted(alert: Alert, labels: Mapping[str, str], options: MessageOptions) -> 
 
 def annotations_of(alert: Alert, options: MessageOptions) -> dict[str, str]:
     """Everything beside the identity; empty ones are left out."""
-    finding = alert.diagnosis
+    finding = alert.finding
     steps = finding.causes[0].next_steps if finding.causes else ()
     found = {
         **finding.annotations,

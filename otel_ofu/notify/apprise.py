@@ -63,7 +63,7 @@ class AppriseNotifier:
     ) -> bytes:
         message = message_of(notification, options, config.format)
         firing = notification.status == "firing"
-        kind = _TYPES[notification.alerts[0].diagnosis.severity] if firing else "success"
+        kind = _TYPES[notification.alerts[0].finding.severity] if firing else "success"
         return msgspec.json.encode(AppriseMessage(message.title, message.body, config.format, kind))
 
     def connect(

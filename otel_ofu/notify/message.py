@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 
-from otel_ofu.model import Diagnosis, RankedCause
+from otel_ofu.model import Finding, RankedCause
 from otel_ofu.notify import format as text
 from otel_ofu.notify.alert import Alert
 from otel_ofu.notify.markup import Form, written
@@ -121,13 +121,13 @@ def message_of(notification: Notification, options: MessageOptions, form: Form) 
 
 def text_of(alert: Alert, options: MessageOptions) -> str:
     """All of the message about one alert as plain text, as it was when it changed last."""
-    alone = Notification("", "", {}, [alert], alert.diagnosis.at_s)
+    alone = Notification("", "", {}, [alert], alert.finding.at_s)
     return "\n".join(written(options.parts, _view(alone, options), "text")).strip()
 
 
 def headline(alert: Alert, now_s: float, zone: tzinfo) -> str:
     """`CRITICAL job 4242 since 03:02 UTC (1 h 12 min): OFU 11 % now, 43 % before. LowOfu`."""
-    finding = alert.diagnosis
+    finding = alert.finding
     who = text.whom(alert.labels) or (f"{finding.count} findings" if finding.count > 1 else "")
     bad = text.how_bad(finding.facts) or _compared(finding)
     tail = f": {bad}. {finding.rule}" if bad else f": {finding.rule}"
@@ -145,7 +145,7 @@ def _when(alert: Alert, now_s: float, zone: tzinfo) -> str:
     return f"after {text.duration(alert.ends_s - alert.starts_s)}, since {since}"
 
 
-def _compared(finding: Diagnosis) -> str:
+def _compared(finding: Finding) -> str:
     if finding.value is None:
         return ""
     limit = f", threshold {text.number(finding.threshold)}" if finding.threshold is not None else ""
@@ -173,7 +173,7 @@ def _view(notification: Notification, options: MessageOptions) -> dict[str, obje
 
 
 def _alert_view(alert: Alert, now_s: float, zone: tzinfo) -> dict[str, object]:
-    finding = alert.diagnosis
+    finding = alert.finding
     first, rest = (finding.causes[0], finding.causes[1:]) if finding.causes else (None, ())
     steps = list(first.next_steps) if first else []
     return {

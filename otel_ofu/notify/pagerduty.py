@@ -86,7 +86,7 @@ def event_of(
     if not firing:
         return event
     worst = notification.alerts[0]
-    links = [{"href": link, "text": "More"} for link in [worst.diagnosis.link] if link]
+    links = [{"href": link, "text": "More"} for link in [worst.finding.link] if link]
     return {
         **event,
         "client": CLIENT,
@@ -118,7 +118,7 @@ def _payload(
     worst = notification.alerts[0]
     labels = worst.labels
     message = message_of(notification, options, "text")
-    severity = worst.diagnosis.severity
+    severity = worst.finding.severity
     return {
         "summary": message.title[:MOST_SUMMARY],
         "source": labels.get("host_name") or labels.get("ofu_job_id") or CLIENT,
@@ -126,12 +126,12 @@ def _payload(
         "timestamp": iso(worst.starts_s),
         "component": labels.get("hw_id", ""),
         "group": labels.get("ofu_job_id", ""),
-        "class": worst.diagnosis.rule,
+        "class": worst.finding.rule,
         "custom_details": {
             "message": message.body[:MOST_DETAILS],
             "num_firing": len(notification.firing),
             "num_resolved": len(notification.alerts) - len(notification.firing),
             "labels": dict(labels),
-            "facts": dict(worst.diagnosis.facts),
+            "facts": dict(worst.finding.facts),
         },
     }

@@ -1,6 +1,6 @@
-"""From diagnoses to notifications: the routing of one agent.
+"""From findings to notifications: the routing of one agent.
 
-Enters: diagnoses and ticks. Leaves: bodies in the outbox, which senders deliver. Groups are kept in
+Enters: findings and ticks. Leaves: bodies in the outbox, which senders deliver. Groups are kept in
 SQLite: after a restart alerts go on, and nothing is notified twice.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from otel_ofu.model import Diagnosis
+from otel_ofu.model import Finding
 from otel_ofu.model.clock import Clock
 from otel_ofu.notify.alert import Alert, clean
 from otel_ofu.notify.alert_store import AlertStore
@@ -78,11 +78,11 @@ class Router:
         self._memory = RouteMemory(state_dir / FILE if state_dir else None)
         self._store = self._restored(clock.now_s())
 
-    def handle(self, diagnoses: Sequence[Diagnosis]) -> None:
+    def handle(self, findings: Sequence[Finding]) -> None:
         """Takes what happened to findings. Rules on trial (`shadow`) notify nobody."""
         now_s = self._clock.now_s()
         with self._lock:
-            changed = [a for d in diagnoses if not d.shadow for a in self._store.update(clean(d))]
+            changed = [a for d in findings if not d.shadow for a in self._store.update(clean(d))]
             self._changed(changed, now_s)
 
     def retain(self, fingerprints: Collection[str]) -> None:

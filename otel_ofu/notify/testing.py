@@ -6,12 +6,13 @@ Enters: settings and the name of a receiver. Leaves: for each of its endpoints, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass
 from functools import partial
 
 import msgspec
 
-from otel_ofu.model import Diagnosis, Entity, RankedCause
+from otel_ofu.model import Entity, Finding, RankedCause
 from otel_ofu.model.clock import Clock
 from otel_ofu.notify import alertmanager
 from otel_ofu.notify.alert import Alert, ended, opened
@@ -44,7 +45,7 @@ def send_test(
     result. Where it can be, the alert is resolved right after, so that it wakes nobody for long.
     """
     now_s, options = clock.now_s(), settings.message_options()
-    alert = opened(test_diagnosis(now_s))
+    alert = opened(test_finding(now_s))
     if name == ALERTMANAGER and settings.alertmanager.servers:
         wire = alertmanager.posted(alert, settings.alertmanager.labels, options)
         bodies = list(alertmanager.bodies_of([msgspec.json.encode(wire)]))
@@ -61,7 +62,7 @@ def send_test(
     ]
 
 
-def test_diagnosis(now_s: float) -> Diagnosis:
+def test_finding(now_s: float) -> Finding:
     """Says of itself that it is a test; everything that a message may have is in it."""
     cause = RankedCause(
         "test",
@@ -73,7 +74,7 @@ def test_diagnosis(now_s: float) -> Diagnosis:
         ),
     )
     entity = Entity("job", "test", {"ofu.job.id": "test", "host.name": "test"})
-    return Diagnosis(
+    return Finding(
         kind="opened",
         rule="OtelOfuTest",
         entity=entity,
@@ -90,7 +91,7 @@ def test_diagnosis(now_s: float) -> Diagnosis:
 
 
 def _bodies(integration: Integration, alert: Alert, options: MessageOptions) -> Iterator[Body]:
-    now_s, over = alert.diagnosis.at_s, replace(alert)
+    now_s, over = alert.finding.at_s, copy(alert)
     ended(over, now_s)
     for one in (alert, over) if integration.config.send_resolved else (alert,):
         id_ = f"msg_test_{int(now_s)}_{'firing' if one.firing else 'resolved'}"

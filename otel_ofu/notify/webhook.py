@@ -216,6 +216,6 @@ def _alert(alert: Alert, options: MessageOptions) -> WebhookAlert:
         annotations=annotations_of(alert, options),
         starts_at=iso(alert.starts_s),
         ends_at=_NO_TIME if alert.ends_s is None else iso(alert.ends_s),
-        fingerprint=alert.diagnosis.fingerprint,
-        generator_url=alert.diagnosis.link,
+        fingerprint=alert.finding.fingerprint,
+        generator_url=alert.finding.link,
     )

@@ -21,9 +21,9 @@ def finding(number: int) -> Finding:
     )
 
 
-def encoded(diagnoses: Iterable[Finding]) -> list[bytes]:
+def encoded(findings: Iterable[Finding]) -> list[bytes]:
     """Empty lists and tuples are the same in JSON."""
-    return [msgspec.json.encode(diagnosis) for diagnosis in diagnoses]
+    return [msgspec.json.encode(finding) for finding in findings]
 
 
 def test_what_was_reported_is_read_back_as_it_was(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Diagnoses, and a router on virtual time whose outbox tests look into."""
+"""Findings, and a router on virtual time whose outbox tests look into."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from otel_ofu.files.settings import hook
-from otel_ofu.model import Attribute, Diagnosis, Entity, EntityKind, FindingChange, Severity
+from otel_ofu.model import Attribute, Entity, EntityKind, Finding, FindingChange, Severity
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.notify.integrations import Integration, integrations_of, queue_limits
 from otel_ofu.notify.notification import Notification
@@ -42,11 +42,11 @@ def finding(
     at_s: float = NOW_S,
     since_s: float = NOW_S - 600.0,
     attributes: Mapping[str, Attribute] | None = None,
-    **more: Any,  # noqa: ANN401 - other fields of a diagnosis
-) -> Diagnosis:
+    **more: Any,  # noqa: ANN401 - other fields of a finding
+) -> Finding:
     entity = Entity(each, name, {KEYS[each]: name, **(attributes or {})})
     known = {"summary": f"{rule} on {name}", "fingerprint": f"{rule}/{each}/{name}", **more}
-    return Diagnosis(
+    return Finding(
         kind=kind,
         rule=rule,
         entity=entity,
@@ -75,8 +75,8 @@ class Rig:
     outbox: Outbox
     clock: VirtualClock
 
-    def handle(self, *diagnoses: Diagnosis) -> None:
-        self.router.handle(diagnoses)
+    def handle(self, *findings: Finding) -> None:
+        self.router.handle(findings)
 
     def run(self, seconds: float, step_s: float = 1.0) -> None:
         """Ticks, as the agent does."""

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
 
-from otel_ofu.model import Diagnosis, RankedCause
+from otel_ofu.model import Finding, RankedCause
 from otel_ofu.notify import format as shown
 from otel_ofu.notify.alert import ended, opened
 from otel_ofu.notify.message import (
@@ -38,7 +38,7 @@ MEMORY = RankedCause("memory", "Memory bound", 0.31)
 JOB = {"ofu.job.id": "4242", "slurm.job.name": "llama", "host.name": "n7"}
 
 
-def slow(**more: object) -> Diagnosis:
+def slow(**more: object) -> Finding:
     facts = {
         "ofu": 0.112,
         "ofu_before": 0.43,
@@ -54,8 +54,8 @@ def slow(**more: object) -> Diagnosis:
     return finding("GPU-1", severity="critical", attributes=JOB, **known)
 
 
-def message(*diagnoses: Diagnosis, form: str = "text", **options: object) -> Message:
-    alerts = [opened(d) for d in diagnoses]
+def message(*findings: Finding, form: str = "text", **options: object) -> Message:
+    alerts = [opened(d) for d in findings]
     told = Notification("ops", "k", {"ofu_job_id": "4242"}, alerts, NOW_S)
     chosen = MessageOptions(**options)  # type: ignore[arg-type]  # keys of the type
     return message_of(told, chosen, form)  # type: ignore[arg-type]  # the three forms
@@ -97,7 +97,7 @@ def test_no_cause_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("diagnosis", "end"),
+    ("finding", "end"),
     [
         (
             finding("7", each="job", value=0.08, threshold=0.15),
@@ -107,8 +107,8 @@ def test_no_cause_is_said() -> None:
         (finding("7", each="job"), ": LowOfu"),
     ],
 )
-def test_what_is_not_known_is_left_out(diagnosis: Diagnosis, end: str) -> None:
-    assert message(diagnosis).title == f"WARNING job 7 since 07:50 UTC (10 min){end}"
+def test_what_is_not_known_is_left_out(finding: Finding, end: str) -> None:
+    assert message(finding).title == f"WARNING job 7 since 07:50 UTC (10 min){end}"
 
 
 def test_an_end_says_after_how_long_and_why() -> None:
@@ -135,7 +135,7 @@ def test_others_are_named_and_beyond_the_cap_counted() -> None:
 
 
 def test_a_summary_of_many_findings_says_how_many() -> None:
-    many = Diagnosis(
+    many = Finding(
         kind="opened", rule="LowOfu", entity=None, fingerprint="f", severity="warning",
         at_s=NOW_S, since_s=NOW_S, summary="LowOfu: 40 more gpus", count=40,
     )  # fmt: skip
@@ -187,12 +187,12 @@ OWN = """\
 
 def test_the_template_can_be_replaced_and_gives_all_three_forms() -> None:
     parts = parse_message_template(OWN)
-    diagnosis = slow(labels={"team": "nlp"}, annotations={"runbook": "r1"})
-    text = message(diagnosis, parts=parts)
+    finding = slow(labels={"team": "nlp"}, annotations={"runbook": "r1"})
+    text = message(finding, parts=parts)
     assert text.title == "firing: job 4242 (llama), GPU-1 on n7 nlp"
     link = "https://docs.example/data-loader"
     assert text.body == f"The data loader is too slow: {link}\n1. LowOfu (r1)"
-    page = message(diagnosis, form="html", parts=parts).body
+    page = message(finding, form="html", parts=parts).body
     assert f'<a href="{link}">The data loader is too slow</a>' in page
     assert "<ol><li>LowOfu (r1)</li></ol>" in page
 

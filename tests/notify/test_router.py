@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
 
-from otel_ofu.model import Diagnosis, RankedCause
+from otel_ofu.model import Finding, RankedCause
 from tests.notify.rig import NOW_S, finding, rig
 
 AM = "route/alertmanager/127.0.0.1:9093"
@@ -102,7 +102,7 @@ def test_groups_are_by_job_and_no_job_is_a_group_too() -> None:
         assert [len(n["alerts"]) for n in told] == [2, 1, 1]
 
 
-def test_a_shadow_diagnosis_never_leaves() -> None:
+def test_a_shadow_finding_never_leaves() -> None:
     with rig(SERVERS) as r:
         r.handle(finding("1", shadow=True))
         r.run(100)
@@ -331,7 +331,7 @@ def test_whatever_happens_what_a_receiver_knows_is_what_fires_in_the_end(
 def test_odd_words_stop_nobody(text: str) -> None:
     with rig(SERVERS) as r:
         odd = finding("1", summary=text, rule=text or "r", attributes={"a b": text})
-        fine: Diagnosis = finding("2")
+        fine: Finding = finding("2")
         r.handle(odd, fine)
         r.run(31)
         assert len(r.notified()[0]["alerts"]) == 2

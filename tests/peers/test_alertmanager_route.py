@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from otel_ofu.model import Diagnosis, RankedCause
+from otel_ofu.model import Finding, RankedCause
 from otel_ofu.model.clock import SystemClock
 from otel_ofu.notify import Delivery, Router, queue_limits, send_test
 from otel_ofu.notify.settings import RouteSettings
@@ -36,8 +36,8 @@ class Agent:
     delivery: Delivery
     outbox: Outbox
 
-    def handle(self, *diagnoses: Diagnosis) -> None:
-        self.router.handle(diagnoses)
+    def handle(self, *findings: Finding) -> None:
+        self.router.handle(findings)
 
     def until(self, ask: Callable[[], Any], what: str) -> Any:  # noqa: ANN401 - what `ask` gives
         """Ticks as an agent does, until the answer is truthy."""
@@ -72,7 +72,7 @@ def to(*servers: Alertmanager, resend: str = "1m", **more: object) -> RouteSetti
     return settings(alertmanager={"servers": urls, "resend_delay": resend, **more})
 
 
-def now(name: str = "1", kind: Any = "opened", **more: Any) -> Diagnosis:  # noqa: ANN401 - passed on
+def now(name: str = "1", kind: Any = "opened", **more: Any) -> Finding:  # noqa: ANN401 - passed on
     at_s = time.time()
     return finding(name, kind, **{"at_s": at_s, "since_s": at_s - 60, **more})
 
@@ -105,7 +105,7 @@ def names(alerts: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def test_an_alert_is_on_both_servers_with_its_identity_causes_and_link(alertmanager: Make) -> None:
     servers = alertmanager(), alertmanager()
-    diagnosis = now(
+    finding = now(
         "GPU-1",
         attributes={"ofu.job.id": "7", "host.name": "n1"},
         causes=[CAUSE],
@@ -114,7 +114,7 @@ def test_an_alert_is_on_both_servers_with_its_identity_causes_and_link(alertmana
         link="https://docs.example/low-ofu",
     )
     with agent(to(*servers, labels={"cluster": "a"})) as a:
-        a.handle(diagnosis)
+        a.handle(finding)
         for server in servers:
             (alert,) = a.until(server.alerts, "the alert")
             assert alert["labels"] == {
