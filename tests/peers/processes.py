@@ -7,6 +7,7 @@ tests ask of it. `start`, `stop`, `restart` and `kill` are those of `Child`; por
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -232,6 +233,13 @@ class Alertmanager(Peer):
     @property
     def url(self) -> str:
         return f"http://{HOST}:{self.port}"
+
+    def flushes(self) -> int:
+        """How often a group asked what it had notified: the second time it has written the first
+        notification down."""
+        _, page = call(self.port, "/metrics")
+        found = re.search(rb"^alertmanager_nflog_queries_total (\d+)", page, re.MULTILINE)
+        return int(found[1]) if found else 0
 
     def alerts(self) -> list[Json]:
         """Alerts that it holds, resolved ones excluded."""

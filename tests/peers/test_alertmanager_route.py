@@ -29,6 +29,9 @@ pytestmark = pytest.mark.peer
 Make = Callable[..., Alertmanager]
 CAUSE = RankedCause("loader", "Slow loader", 0.8, ["CPU 97 %"], next_steps=["Raise `num_workers`."])
 
+RESEND = "700ms"
+LIFE_S = 3.0  # longer than a sending lives, which is four times that
+
 
 @dataclass
 class Agent:
@@ -188,11 +191,11 @@ def test_an_alert_goes_on_while_it_is_resent_and_ends_when_the_agent_is_gone(
     alertmanager: Make,
 ) -> None:
     server = alertmanager()
-    with agent(to(server, resend="300ms")) as a:
+    with agent(to(server, resend=RESEND)) as a:
         a.handle(now("1"))
         (first,) = a.until(server.alerts, "the alert")
-        over = time.time() + 2.0  # longer than the 1.2 s that a sending lives
-        a.until(lambda: time.time() > over or not server.alerts(), "two seconds")
+        over = time.time() + LIFE_S
+        a.until(lambda: time.time() > over or not server.alerts(), "the life of a sending")
         (last,) = server.alerts()
         assert last["fingerprint"] == first["fingerprint"]
         assert last["startsAt"] == first["startsAt"]
@@ -202,13 +205,13 @@ def test_an_alert_goes_on_while_it_is_resent_and_ends_when_the_agent_is_gone(
 def test_a_restart_of_the_agent_is_no_news(alertmanager: Make, tmp_path: Path) -> None:
     with http_server() as hook:
         server = alertmanager(notifying(hook))
-        written = to(server, resend="300ms")
+        written = to(server, resend=RESEND)
         with agent(written, tmp_path) as a:
             a.handle(now("1", attributes={"ofu.job.id": "7"}))
             a.until(lambda: states(hook) == ["firing"], "the notification")
         with agent(written, tmp_path) as a:
-            over = time.time() + 2.0  # several group intervals, and longer than a sending lives
-            a.until(lambda: time.time() > over, "two seconds")
+            over = time.time() + LIFE_S  # and several group intervals
+            a.until(lambda: time.time() > over, "the life of a sending")
             assert states(hook) == ["firing"]
             a.handle(now("1", "resolved"))
             a.until(lambda: states(hook) == ["firing", "resolved"], "the end")
@@ -218,7 +221,7 @@ def test_a_server_that_was_away_gets_everything_and_one_that_was_not_is_not_dela
     alertmanager: Make,
 ) -> None:
     here, away = alertmanager(), alertmanager(start=False)
-    with agent(to(here, away, resend="200ms")) as a:
+    with agent(to(here, away, resend=RESEND)) as a:
         a.handle(now("1"), now("2"))
         a.until(lambda: len(here.alerts()) == 2, "the alerts on the one that is there")
         a.handle(now("2", "resolved"))
@@ -231,9 +234,10 @@ def test_a_server_that_was_away_gets_everything_and_one_that_was_not_is_not_dela
 def test_a_server_that_lost_its_memory_learns_again_and_notifies_once(alertmanager: Make) -> None:
     with http_server() as hook:
         server = alertmanager(notifying(hook, repeat_interval="1h"))
-        with agent(to(server, resend="200ms")) as a:
+        with agent(to(server, resend=RESEND)) as a:
             a.handle(now("1", attributes={"ofu.job.id": "7"}))
             a.until(lambda: states(hook) == ["firing"], "the notification")
+            a.until(lambda: server.flushes() >= 2, "the record of the notification")
             server.restart()
             a.until(server.alerts, "the alert again")
             a.handle(now("1", "resolved"))
