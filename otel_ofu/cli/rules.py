@@ -27,7 +27,7 @@ from otel_ofu.files.yaml import read_yaml
 from otel_ofu.model import Observation
 from otel_ofu.model.clock import SystemClock
 from otel_ofu.model.errors import ConfigError, OtelOfuError, Problem
-from otel_ofu.rules.backtest import Episode, Past, backtest, differences
+from otel_ofu.rules.backtest import BacktestResult, Episode, backtest, differences
 from otel_ofu.rules.explain import Explanation, explain
 from otel_ofu.rules.files.lint import lint
 from otel_ofu.rules.files.load import load_rules
@@ -241,7 +241,7 @@ def _ticks(
             yield now_s, [derived.derive(r, by_uuid.get(r.device.parent)) for r in tick]
 
 
-def _episode(episode: Episode, past: Past) -> str:
+def _episode(episode: Episode, past: BacktestResult) -> str:
     end = _time(episode.ended_s) if episode.ended_s else "still open at the end"
     lasted = f"{episode.lasted_s(past.end_s) / 60:.0f} min"
     whom = episode.entity or "summary"
@@ -249,7 +249,7 @@ def _episode(episode: Episode, past: Past) -> str:
     return f"{_time(episode.opened_s)}  {lasted:>8}  {episode.rule:24} {whom}  until {end}{shadow}"
 
 
-def _differences(pasts: Sequence[Past]) -> Iterator[str]:
+def _differences(pasts: Sequence[BacktestResult]) -> Iterator[str]:
     found = differences(pasts[0], pasts[1])
     yield f"{len(pasts[1].episodes)} findings with the other rules, {len(found)} differences"
     for difference in found:

@@ -24,7 +24,7 @@ from otel_ofu.rules.language.syntax import (
     Or,
     walk,
 )
-from otel_ofu.rules.verdicts import CLEAR, HOLDS, UNKNOWN, Evidence, Judgement
+from otel_ofu.rules.verdicts import CLEAR, HOLDS, UNKNOWN, Comparison, Judgement
 
 Shares = NDArray[np.float32]
 
@@ -45,7 +45,7 @@ def membership(judgement: Judgement) -> Shares:
     return _share(root, iter(judgement.evidence))
 
 
-def _share(node: Boolean, leaves: Iterator[Evidence], *, negated: bool = False) -> Shares:
+def _share(node: Boolean, leaves: Iterator[Comparison], *, negated: bool = False) -> Shares:
     match node:
         case Compare() | FlagCondition():
             return _of_leaf(next(leaves), negated=negated)
@@ -70,7 +70,7 @@ def _most(parts: list[Shares]) -> Shares:
     return np.float32(1) - _least([np.float32(1) - part for part in parts])
 
 
-def _of_leaf(leaf: Evidence, *, negated: bool) -> Shares:
+def _of_leaf(leaf: Comparison, *, negated: bool) -> Shares:
     holds = (leaf.verdicts == (CLEAR if negated else HOLDS)).astype(np.float32)
     unknown = leaf.verdicts == UNKNOWN
     node = leaf.node
@@ -80,7 +80,7 @@ def _of_leaf(leaf: Evidence, *, negated: bool) -> Shares:
     return np.where(unknown, np.float32(np.nan), holds).astype(np.float32)
 
 
-def _nearly(leaf: Evidence, node: Compare, *, upward: bool) -> Shares:
+def _nearly(leaf: Comparison, node: Compare, *, upward: bool) -> Shares:
     missing = leaf.thresholds - leaf.values if upward else leaf.values - leaf.thresholds
     band = _band(node.right) * np.abs(leaf.thresholds)
     with np.errstate(all="ignore"):

@@ -30,7 +30,7 @@ _FAMILIES = tuple(
 Source: OpenTelemetry semantic conventions 1.44, docs/resource/k8s (template attributes).
 """
 
-_PLACE = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
+_BRACES = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 _NAME = re.compile(r"\$(labels\.)?([A-Za-z_][A-Za-z0-9_]*)")
 
 
@@ -73,7 +73,7 @@ def parse_template(text: str, labels: Collection[str]) -> Template:
     """The template of a text that may speak of `labels`. Raises TemplateMistake."""
     parts: list[str | Placeholder] = []
     end = 0
-    for found in _PLACE.finditer(text):
+    for found in _BRACES.finditer(text):
         parts += _plain(text, end, found.start())
         parts.append(_placeholder(found, labels))
         end = found.end()
@@ -82,32 +82,32 @@ def parse_template(text: str, labels: Collection[str]) -> Template:
 
 
 def _plain(text: str, start: int, end: int) -> list[str]:
-    piece = text[start:end]
+    part = text[start:end]
     for braces in ("{{", "}}"):
-        if braces in piece:
-            raise TemplateMistake(start + piece.index(braces), f"{braces!r} stands alone")
-    return [piece] if piece else []
+        if braces in part:
+            raise TemplateMistake(start + part.index(braces), f"{braces!r} stands alone")
+    return [part] if part else []
 
 
 def _placeholder(found: re.Match[str], labels: Collection[str]) -> Placeholder:
     offset = found.start(1)
-    words: list[str] = []
-    for piece in found[1].split("|"):
-        at = offset + len(piece) - len(piece.lstrip())
-        if words:
-            _check_filter(piece.strip(), at)
+    names: list[str] = []
+    for part in found[1].split("|"):
+        at = offset + len(part) - len(part.lstrip())
+        if names:
+            _check_filter(part.strip(), at)
         else:
-            _check_name(piece.strip(), at, labels)
-        words.append(piece.strip())
-        offset += len(piece) + 1
-    name = words[0].removeprefix("$")
-    return Placeholder(name.startswith("labels."), name.removeprefix("labels."), tuple(words[1:]))
+            _check_name(part.strip(), at, labels)
+        names.append(part.strip())
+        offset += len(part) + 1
+    name = names[0].removeprefix("$")
+    return Placeholder(name.startswith("labels."), name.removeprefix("labels."), tuple(names[1:]))
 
 
-def _check_filter(word: str, at: int) -> None:
-    if word not in FILTERS:
-        hint = nearest(word, FILTERS) or f"; there are {', '.join(FILTERS)}"
-        raise TemplateMistake(at, f"unknown filter {word!r}{hint}")
+def _check_filter(filter_name: str, at: int) -> None:
+    if filter_name not in FILTERS:
+        hint = nearest(filter_name, FILTERS) or f"; there are {', '.join(FILTERS)}"
+        raise TemplateMistake(at, f"unknown filter {filter_name!r}{hint}")
 
 
 def _check_name(text: str, at: int, labels: Collection[str]) -> None:
@@ -126,8 +126,8 @@ def _shown(part: Placeholder, values: Mapping[str, Value], labels: Mapping[str, 
     value: Value = labels.get(part.name) if part.label else values.get(part.name)
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return UNKNOWN
-    for word in part.filters or ("plain",):
-        value = FILTERS[word](value) if isinstance(value, float | int) else str(value)
+    for filter_name in part.filters or ("plain",):
+        value = FILTERS[filter_name](value) if isinstance(value, float | int) else str(value)
     return str(value)
 
 

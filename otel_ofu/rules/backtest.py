@@ -54,7 +54,7 @@ class Episode:
 
 
 @dataclass(slots=True)
-class Past:
+class BacktestResult:
     """What a set of rules made of a recording; episodes in the order of their opening."""
 
     start_s: float = math.inf
@@ -95,14 +95,14 @@ def backtest(
     *,
     step_s: float | None = None,
     progress: Progress | None = None,
-) -> list[Past]:
-    """Judges every set of rules over the same observations, oldest first; one `Past` for each.
+) -> list[BacktestResult]:
+    """Judges every set of rules over the same observations, oldest first; one result each.
 
     `step_s`: the interval of the recording; None takes it from its first two ticks.
     """
     stream = iter(ticks)
     first = list(itertools.islice(stream, 2))
-    run = _Run(rule_sets, registry, step_s or _step_s(first))
+    run = _Backtest(rule_sets, registry, step_s or _step_s(first))
     for now_s, observations in itertools.chain(first, stream):
         run.live(now_s, observations)
         if progress:
@@ -110,7 +110,7 @@ def backtest(
     return run.close()
 
 
-def differences(before: Past, after: Past) -> list[Difference]:
+def differences(before: BacktestResult, after: BacktestResult) -> list[Difference]:
     """What fires only before, only after, or at other times. Episodes match when they overlap."""
     left = list(after.episodes)
     found: list[Difference] = []
@@ -136,7 +136,7 @@ def _step_s(first: Sequence[Tick]) -> float:
     return max(1.0, round(apart_s)) if apart_s > 0 else 10.0
 
 
-class _Run:
+class _Backtest:
     """One store, and an engine for each set of rules."""
 
     def __init__(self, rule_sets: Sequence[RuleSet], registry: Registry, step_s: float) -> None:
@@ -145,7 +145,7 @@ class _Run:
         retention = retention_for(expressions, step_s)
         self._store = Store(registry, retention, step_s=step_s, clock=self._clock)
         self._step_s = step_s
-        self._pasts = [Past() for _ in rule_sets]
+        self._pasts = [BacktestResult() for _ in rule_sets]
         source, last_seen = NumpyEngine(self._store), StoreLastSeen(self._store)
         self._engines = [
             Engine(rules, source, past.take, last_seen=last_seen, clock=self._clock)
@@ -166,7 +166,7 @@ class _Run:
             past.ticks += 1
             past.gpu_days += gpus * self._step_s / DAY_S
 
-    def close(self) -> list[Past]:
+    def close(self) -> list[BacktestResult]:
         for engine in self._engines:
             engine.close()
         return self._pasts

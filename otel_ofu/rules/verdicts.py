@@ -1,6 +1,6 @@
 """What an engine answers: for one condition, a verdict and its evidence for every entity.
 
-Arrays run over columns: `Roster.entities[column]` says whose it is, None for nobody's.
+Arrays run over columns: `Roster.entities[column]` is the entity, None for a column without one.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class Comparison:
     """One comparison for all entities: both sides, by column.
 
     `coverages`: for each of its windows the share of samples that are there, and for each of its
@@ -89,14 +89,14 @@ def _least(coverages: Iterable[float]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """One condition: HOLDS, CLEAR or UNKNOWN by column, UNKNOWN where nobody is.
+    """One condition: HOLDS, CLEAR or UNKNOWN by column, UNKNOWN for a column without an entity.
 
     `evidence` holds the comparisons and flags that the verdict rests on, in the order of the text.
     """
 
     question: Question
     verdicts: Verdicts
-    evidence: Sequence[Evidence]
+    evidence: Sequence[Comparison]
 
     def at(self, column: int) -> Sequence[Observed]:
         """The evidence for one entity."""

@@ -36,8 +36,7 @@ from otel_ofu.rules.language.syntax import (
 from otel_ofu.rules.lifecycle.silence import StoreLastSeen
 from otel_ofu.rules.numpy.engine import NumpyEngine
 from otel_ofu.rules.promql.compiler import alert_query, verdict_query
-from otel_ofu.rules.promql.engine import PromqlEngine
-from otel_ofu.rules.promql.last_seen import PromqlLastSeen
+from otel_ofu.rules.promql.engine import PromqlEngine, PromqlLastSeen
 from otel_ofu.rules.promql.ruler import TARGETS, export_rules
 from otel_ofu.rules.promql.samples import NotInPromql
 from otel_ofu.rules.promql.server import QueryClient, QueryError

@@ -3,24 +3,24 @@
 from otel_ofu.rules.files.load import load_rules, rule_paths, rules_from_text
 from otel_ofu.rules.files.rule import (
     Case,
+    DataLimits,
     FilePosition,
-    Group,
-    Limits,
     Rule,
+    RuleGroup,
     RuleSet,
-    Silence,
-    Timing,
+    RuleTiming,
+    SilentFor,
 )
 
 __all__ = [
     "Case",
+    "DataLimits",
     "FilePosition",
-    "Group",
-    "Limits",
     "Rule",
+    "RuleGroup",
     "RuleSet",
-    "Silence",
-    "Timing",
+    "RuleTiming",
+    "SilentFor",
     "load_rules",
     "rule_paths",
     "rules_from_text",

@@ -35,7 +35,9 @@ def samples(text: str) -> tuple[float, ...]:
     for token in text.split():
         found = _TOKEN.fullmatch(token)
         if not found or (found["step"] and found["percent"]):
-            raise ValueError(f"{token[:40]!r} is no samples: write 0.1x90, _x6 or 0.5+0.01x30")
+            raise ValueError(
+                f"{token[:40]!r} is not a list of samples: write 0.1x90, _x6 or 0.5+0.01x30"
+            )
         times = int(found["times"] or 1)
         if len(values) + times > MAX_SAMPLES:
             raise ValueError(f"more than {MAX_SAMPLES:,} samples, the most allowed")

@@ -18,7 +18,7 @@ from otel_ofu.rules.annotations import Template, TemplateMistake, parse_template
 from otel_ofu.rules.files.cases import CaseReader
 from otel_ofu.rules.files.mistakes import Mistakes
 from otel_ofu.rules.files.positions import condition_in
-from otel_ofu.rules.files.rule import SEVERITY, Limits, Rule, Silence, Timing
+from otel_ofu.rules.files.rule import SEVERITY, DataLimits, Rule, RuleTiming, SilentFor
 from otel_ofu.rules.files.shape import RuleShape
 from otel_ofu.rules.language.names import nearest
 from otel_ofu.rules.language.syntax import Expression
@@ -55,7 +55,7 @@ class RuleReader:
     interval_s: float
 
     def read(self, steps: Steps) -> Rule | None:
-        """None after mistakes that leave no rule; all else in it is looked at all the same."""
+        """None after mistakes that leave no rule; all else in it is checked all the same."""
         try:
             shape = convert(self.mistakes.file, RuleShape, steps)
         except ConfigError as error:
@@ -92,7 +92,7 @@ class RuleReader:
         rule = Rule(
             name=shape.alert,
             each=shape.each,
-            condition=condition or Silence(0.0),
+            condition=condition or SilentFor(0.0),
             clear=clear,
             timing=self._timing(shape, steps),
             limits=self._limits(shape, steps),
@@ -107,7 +107,7 @@ class RuleReader:
         )
         return rule if condition else None
 
-    def _condition(self, shape: RuleShape, steps: Steps) -> Expression | Silence | None:
+    def _condition(self, shape: RuleShape, steps: Steps) -> Expression | SilentFor | None:
         if bool(shape.expr) == (shape.silent_for is not None):
             self.mistakes.add(steps, "a rule has either expr or silent_for")
             return None
@@ -118,7 +118,7 @@ class RuleReader:
         after_s = self.mistakes.duration((*steps, "silent_for"), shape.silent_for, 0.0)
         if after_s < self.interval_s:
             self.mistakes.add((*steps, "silent_for"), "shorter than the interval of the group")
-        return Silence(after_s)
+        return SilentFor(after_s)
 
     def _expression(self, each: EntityKind, steps: Steps) -> Expression | None:
         try:
@@ -127,22 +127,22 @@ class RuleReader:
             self.mistakes.take(error)
             return None
 
-    def _timing(self, shape: RuleShape, steps: Steps) -> Timing:
+    def _timing(self, shape: RuleShape, steps: Steps) -> RuleTiming:
         note = self.mistakes.duration
         missing_s = MISSING_INTERVALS * self.interval_s
-        return Timing(
+        return RuleTiming(
             note((*steps, "for"), shape.for_, 0.0),
             note((*steps, "keep_firing_for"), shape.keep_firing_for, 0.0),
             note((*steps, "missing_timeout"), shape.missing_timeout, missing_s),
         )
 
-    def _limits(self, shape: RuleShape, steps: Steps) -> Limits:
+    def _limits(self, shape: RuleShape, steps: Steps) -> DataLimits:
         if not 1 <= shape.min_peers <= MAX_PEERS:
             self.mistakes.add((*steps, "min_peers"), f"from 1 to {MAX_PEERS:,} peers")
         if shape.limit < 0:
             self.mistakes.add((*steps, "limit"), "a limit is 0 for none, or more")
         coverage = self.mistakes.share((*steps, "min_coverage"), shape.min_coverage)
-        return Limits(coverage, shape.min_peers)
+        return DataLimits(coverage, shape.min_peers)
 
     def _check(self, shape: RuleShape, steps: Steps) -> None:
         if not _RULE_NAME.fullmatch(shape.alert):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from otel_ofu.model.errors import Problem
 from otel_ofu.rules.annotations import duration_words
-from otel_ofu.rules.files.rule import SEVERITY, Group, Rule, RuleSet
+from otel_ofu.rules.files.rule import SEVERITY, Rule, RuleGroup, RuleSet
 from otel_ofu.rules.language.printing import to_text
 from otel_ofu.rules.language.syntax import Expression, Over, walk
 
@@ -36,7 +36,7 @@ def _at(rule: Rule, message: str) -> Problem:
     return Problem(position.path, position.line, position.column, f"{rule.name}: {message}")
 
 
-def _timing(rule: Rule, group: Group) -> Iterator[str]:
+def _timing(rule: Rule, group: RuleGroup) -> Iterator[str]:
     interval = duration_words(group.interval_s)
     timing = rule.timing
     for name, seconds in (
@@ -64,7 +64,7 @@ def _texts(rule: Rule) -> Iterator[str]:
     if SEVERITY not in rule.labels:
         yield "no label `severity`; it counts as warning"
     if "summary" not in rule.annotations:
-        yield "no annotation `summary`: people are told its name alone"
+        yield "no annotation `summary`: notifications hold its name alone"
 
 
 def _tests(rule: Rule) -> Iterator[str]:

@@ -15,7 +15,7 @@ from otel_ofu.files.yaml import Steps, YamlFile, convert, parse_yaml, problem_at
 from otel_ofu.model.errors import ConfigError, Problem
 from otel_ofu.rules.files.compile import RuleContext, RuleReader
 from otel_ofu.rules.files.mistakes import Mistakes
-from otel_ofu.rules.files.rule import FilePosition, Group, Rule, RuleSet, Silence
+from otel_ofu.rules.files.rule import FilePosition, Rule, RuleGroup, RuleSet, SilentFor
 from otel_ofu.rules.files.shape import FileOutline
 
 MIN_INTERVAL_S, MAX_INTERVAL_S = 1.0, 86_400.0
@@ -71,7 +71,7 @@ def rules_of(
 ) -> RuleSet:
     """The rules of parsed files; `problems` are those of files that could not be parsed."""
     rules = _rule_set(files, context, list(problems))
-    if any(isinstance(rule.condition, Silence) and rule.each == "gpu" for rule in rules):
+    if any(isinstance(rule.condition, SilentFor) and rule.each == "gpu" for rule in rules):
         return rules
     built_in = rules_from_text(BUILT_IN, context.registry, "built-in")
     names = {group.name for group in rules.groups} | {rule.name for rule in rules}
@@ -93,7 +93,7 @@ def rule_paths(paths: Iterable[str | Path]) -> list[Path]:
 
 
 def _rule_set(files: Sequence[YamlFile], context: RuleContext, problems: list[Problem]) -> RuleSet:
-    groups: list[Group] = []
+    groups: list[RuleGroup] = []
     texts = {file.path: file.text for file in files}
     for file in files:
         mistakes = Mistakes(file)
@@ -111,13 +111,13 @@ def _rule_set(files: Sequence[YamlFile], context: RuleContext, problems: list[Pr
     return RuleSet(tuple(groups))
 
 
-def _groups(mistakes: Mistakes, context: RuleContext) -> list[Group]:
+def _groups(mistakes: Mistakes, context: RuleContext) -> list[RuleGroup]:
     try:
         outline = convert(mistakes.file, FileOutline)
     except ConfigError as error:
         mistakes.take(error)
         return []
-    groups: list[Group] = []
+    groups: list[RuleGroup] = []
     for g, group in enumerate(outline.groups):
         steps: Steps = ("groups", g)
         interval_s = mistakes.duration((*steps, "interval"), group.interval, 30.0)
@@ -126,7 +126,7 @@ def _groups(mistakes: Mistakes, context: RuleContext) -> list[Group]:
             mistakes.add((*steps, "interval"), message)
         reader = RuleReader(mistakes, context, interval_s)
         rules = tuple(_rules(reader, len(group.rules), (*steps, "rules")))
-        groups.append(Group(group.name, interval_s, rules, mistakes.position((*steps, "name"))))
+        groups.append(RuleGroup(group.name, interval_s, rules, mistakes.position((*steps, "name"))))
     return groups
 
 

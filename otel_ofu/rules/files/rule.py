@@ -25,7 +25,7 @@ class FilePosition:
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class RuleTiming:
     """All in seconds. `missing_timeout_s`: unknown for so long ends a finding as no_data."""
 
     for_s: float = 0.0
@@ -34,7 +34,7 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class DataLimits:
     """When there is enough data: the part of a window in [0, 1], and the fewest peers."""
 
     min_coverage: float = 0.5
@@ -42,8 +42,8 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Silence:
-    """Instead of a condition: an entity that nothing was heard of for `after_s`."""
+class SilentFor:
+    """Instead of a condition: an entity that was not seen for `after_s`."""
 
     after_s: float
 
@@ -70,10 +70,10 @@ class Rule:
 
     name: str
     each: EntityKind
-    condition: Expression | Silence
+    condition: Expression | SilentFor
     clear: Expression | None = None
-    timing: Timing = Timing()
-    limits: Limits = Limits()
+    timing: RuleTiming = RuleTiming()
+    limits: DataLimits = DataLimits()
     limit: int = 0
     labels: Mapping[str, Template] = field(default_factory=dict)
     annotations: Mapping[str, Template] = field(default_factory=dict)
@@ -107,16 +107,16 @@ def stable_hash(*parts: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _text(condition: Expression | Silence | None) -> str:
+def _text(condition: Expression | SilentFor | None) -> str:
     if condition is None:
         return ""
-    if isinstance(condition, Silence):
+    if isinstance(condition, SilentFor):
         return f"silent for {condition.after_s:g}"
     return to_text(condition.root)
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class RuleGroup:
     """Rules that are judged together, at the multiples of an interval."""
 
     name: str
@@ -129,7 +129,7 @@ class Group:
 class RuleSet:
     """All rules of all files; names of rules and groups are unique."""
 
-    groups: tuple[Group, ...] = ()
+    groups: tuple[RuleGroup, ...] = ()
 
     def __iter__(self) -> Iterator[Rule]:
         return (rule for group in self.groups for rule in group.rules)
@@ -140,7 +140,7 @@ class RuleSet:
     def find(self, name: str) -> Rule | None:
         return next((rule for rule in self if rule.name == name), None)
 
-    def group_of(self, rule: Rule) -> Group:
+    def group_of(self, rule: Rule) -> RuleGroup:
         """KeyError when the rule is not of this set."""
         for group in self.groups:
             if rule in group.rules:

@@ -37,11 +37,11 @@ _CONDITION = "\n".join(
 )
 
 
-class _Block(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _RuleBlock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A block of the file: unknown keys are mistakes."""
 
 
-class CaseShape(_Block, frozen=True, kw_only=True):
+class CaseShape(_RuleBlock, frozen=True, kw_only=True):
     """One test of a rule. Without `fires_at` the rule has to stay quiet."""
 
     name: Annotated[str, Meta(description="What the rule does here")]
@@ -57,14 +57,14 @@ class CaseShape(_Block, frozen=True, kw_only=True):
     causes: Annotated[list[str], Meta(description="Causes that the diagnosis ranks first")] = []
 
 
-class RuleShape(_Block, frozen=True, kw_only=True, rename={"for_": "for"}):
+class RuleShape(_RuleBlock, frozen=True, kw_only=True, rename={"for_": "for"}):
     """One rule. It has either `expr` or `silent_for`."""
 
     alert: Annotated[str, Meta(description="Name of the rule, unique over all files")]
     each: Annotated[EntityKind, Meta(description="What is judged: every gpu, job or node")]
     expr: Annotated[str, Meta(description=_CONDITION)] = ""
     silent_for: Annotated[
-        Duration | None, Meta(description="Instead of expr: nothing was heard of it for so long")
+        Duration | None, Meta(description="Instead of expr: it was not seen for so long")
     ] = None
     for_: Annotated[Duration, Meta(description="How long the condition holds before it fires")] = 0
     clear: Annotated[str, Meta(description="It ends only when this holds as well")] = ""
@@ -80,7 +80,7 @@ class RuleShape(_Block, frozen=True, kw_only=True, rename={"for_": "for"}):
         Meta(description="Unknown for so long: it ends as no_data. 5 intervals by default"),
     ] = None
     limit: Annotated[
-        int, Meta(description="Findings told one by one; more are one summary. 0: no limit")
+        int, Meta(description="Findings notified one by one; more are one summary. 0: no limit")
     ] = 0
     labels: Annotated[
         dict[str, str], Meta(description="severity: info, warning, error or critical; and others")
@@ -94,7 +94,7 @@ class RuleShape(_Block, frozen=True, kw_only=True, rename={"for_": "for"}):
     tests: list[CaseShape] = []
 
 
-class _Group(_Block, frozen=True, kw_only=True):
+class _Group(_RuleBlock, frozen=True, kw_only=True):
     name: Annotated[str, Meta(description="Name of the group, unique over all files")]
     interval: Annotated[Duration, Meta(description="How often the rules are judged")] = "30s"
 
@@ -105,7 +105,7 @@ class GroupShape(_Group, frozen=True, kw_only=True):
     rules: list[RuleShape]
 
 
-class FileShape(_Block, frozen=True, kw_only=True):
+class FileShape(_RuleBlock, frozen=True, kw_only=True):
     """Rules of otel-ofu."""
 
     groups: list[GroupShape]
@@ -117,7 +117,7 @@ class GroupOutline(_Group, frozen=True, kw_only=True):
     rules: list[dict[str, Any]]
 
 
-class FileOutline(_Block, frozen=True, kw_only=True):
+class FileOutline(_RuleBlock, frozen=True, kw_only=True):
     groups: list[GroupOutline]
 
 

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from otel_ofu.model import Entity, Finding, Observation, Window
 from otel_ofu.model.clock import Clock, SystemClock
-from otel_ofu.rules.files.rule import SEVERITY, Group, RuleSet
+from otel_ofu.rules.files.rule import SEVERITY, RuleGroup, RuleSet
 from otel_ofu.rules.lifecycle.evaluator import Evaluator, Instant, VerdictSource
 from otel_ofu.rules.lifecycle.findings import RuleFindings, removed
 from otel_ofu.rules.lifecycle.silence import LastSeen
@@ -164,7 +164,7 @@ class Engine:
         if findings:
             self._emit(findings)
 
-    def _is_due(self, group: Group, now_s: float) -> bool:
+    def _is_due(self, group: RuleGroup, now_s: float) -> bool:
         """Once for every multiple of the interval; after the clock was set back again."""
         number = math.floor(now_s / group.interval_s + 1e-9)
         last = self._rounds.get((group.name, group.interval_s))
@@ -173,7 +173,7 @@ class Engine:
             self._meter.skipped(group.name, number - last - 1)
         return number != last
 
-    def _round(self, due: Sequence[Group], instant: Instant) -> list[Finding]:
+    def _round(self, due: Sequence[RuleGroup], instant: Instant) -> list[Finding]:
         rules = [rule for group in due for rule in group.rules]
         evaluations = self._evaluator.evaluate(rules, instant)
         for name, error in self._evaluator.failures.items():

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from otel_ofu.model.log_once import LogOnce
-from otel_ofu.rules.files.rule import Rule, Silence
+from otel_ofu.rules.files.rule import Rule, SilentFor
 from otel_ofu.rules.lifecycle.evaluation import Evaluation
 from otel_ofu.rules.lifecycle.silence import LastSeen, judge_silence
 from otel_ofu.rules.verdicts import Question, Round
@@ -48,11 +48,11 @@ class Evaluator:
     def evaluate(self, rules: Sequence[Rule], instant: Instant) -> Mapping[str, Evaluation]:
         """The rules that could be judged, by name; `failures` has the others of this round."""
         self.failures = {}
-        asking = [rule for rule in rules if not isinstance(rule.condition, Silence)]
+        asking = [rule for rule in rules if not isinstance(rule.condition, SilentFor)]
         found = dict(self._together(asking, instant))
         if self._last_seen is not None:
             for rule in rules:
-                if isinstance(rule.condition, Silence):
+                if isinstance(rule.condition, SilentFor):
                     found |= self._silent(self._last_seen, rule, rule.condition, instant)
         return found
 
@@ -85,7 +85,7 @@ class Evaluator:
         return found
 
     def _silent(
-        self, last_seen: LastSeen, rule: Rule, silence: Silence, instant: Instant
+        self, last_seen: LastSeen, rule: Rule, silence: SilentFor, instant: Instant
     ) -> dict[str, Evaluation]:
         times = instant.now_s, instant.running_s
         try:
@@ -103,5 +103,5 @@ class Evaluator:
 def _questions(rule: Rule) -> Iterator[Question]:
     limits = rule.limits
     for expression in (rule.condition, rule.clear):
-        if expression is not None and not isinstance(expression, Silence):
+        if expression is not None and not isinstance(expression, SilentFor):
             yield Question(expression, limits.min_coverage, limits.min_peers)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from otel_ofu.model import Entity, EntityKind
-from otel_ofu.rules.files.rule import Silence
+from otel_ofu.rules.files.rule import SilentFor
 from otel_ofu.rules.language.syntax import Comparator, Compare, Latest, Number
 from otel_ofu.rules.lifecycle.evaluation import Evaluation
 from otel_ofu.rules.verdicts import CLEAR, HOLDS, UNKNOWN, Observed, Roster
@@ -53,7 +53,7 @@ class StoreLastSeen:
 
 
 def judge_silence(
-    last_seen: LastSeen, kind: EntityKind, silence: Silence, times: tuple[float, float]
+    last_seen: LastSeen, kind: EntityKind, silence: SilentFor, times: tuple[float, float]
 ) -> Evaluation:
     """`times`: now, and since when the agent runs: no entity is silent before it ran so long."""
     now_s, running_s = times

@@ -11,7 +11,7 @@ from dataclasses import replace
 from enum import StrEnum
 
 from otel_ofu.model import Finding
-from otel_ofu.rules.files.rule import Timing
+from otel_ofu.rules.files.rule import RuleTiming
 from otel_ofu.rules.verdicts import CLEAR, HOLDS, UNKNOWN
 
 
@@ -26,7 +26,7 @@ class Move(StrEnum):
 Step = tuple[Finding | None, Move | None]
 
 
-def step(finding: Finding, verdict: int, clears: int, now_s: float, timing: Timing) -> Step:
+def step(finding: Finding, verdict: int, clears: int, now_s: float, timing: RuleTiming) -> Step:
     """The finding after a round, None for inactive, and what happened.
 
     A finding begins as pending since `now_s`. `clears`: the verdict of the rule's second condition,
@@ -43,7 +43,7 @@ def is_settled(finding: Finding) -> bool:
     return finding.state == "firing" and finding.unknown_s is None
 
 
-def _pending(finding: Finding, verdict: int, now_s: float, timing: Timing) -> Step:
+def _pending(finding: Finding, verdict: int, now_s: float, timing: RuleTiming) -> Step:
     if verdict == UNKNOWN:
         return _unknown(finding, now_s, timing)
     if verdict == CLEAR:
@@ -54,7 +54,7 @@ def _pending(finding: Finding, verdict: int, now_s: float, timing: Timing) -> St
     return replace(finding, state="firing", fired_s=now_s), Move.OPENED
 
 
-def _firing(finding: Finding, verdicts: tuple[int, int], now_s: float, timing: Timing) -> Step:
+def _firing(finding: Finding, verdicts: tuple[int, int], now_s: float, timing: RuleTiming) -> Step:
     verdict, clears = verdicts
     if verdict == HOLDS:
         return _again(finding), None
@@ -71,7 +71,7 @@ def _again(finding: Finding) -> Finding:
     return replace(finding, state="firing", calm_s=None, unknown_s=None)
 
 
-def _calm(finding: Finding, now_s: float, timing: Timing) -> Step:
+def _calm(finding: Finding, now_s: float, timing: RuleTiming) -> Step:
     calm_s = now_s if finding.calm_s is None else finding.calm_s
     if now_s - calm_s >= timing.keep_firing_for_s:
         return None, Move.RECOVERED
@@ -80,7 +80,7 @@ def _calm(finding: Finding, now_s: float, timing: Timing) -> Step:
     return replace(finding, state="recovering", calm_s=calm_s), None
 
 
-def _unknown(finding: Finding, now_s: float, timing: Timing) -> Step:
+def _unknown(finding: Finding, now_s: float, timing: RuleTiming) -> Step:
     unknown_s = now_s if finding.unknown_s is None else finding.unknown_s
     if now_s - unknown_s >= timing.missing_timeout_s:
         return None, None if finding.state == "pending" else Move.NO_DATA

@@ -29,7 +29,7 @@ from otel_ofu.rules.numpy.evaluation import Demand, Evaluator
 from otel_ofu.rules.numpy.samples import RoundSamples
 from otel_ofu.rules.verdicts import (
     UNKNOWN,
-    Evidence,
+    Comparison,
     Explained,
     Judgement,
     Question,
@@ -123,12 +123,12 @@ def _windows(questions: Sequence[Question]) -> Iterator[tuple[EntityKind, Over]]
                 yield owner(kind, node.scope), node
 
 
-def _evidence(evaluator: Evaluator, kind: EntityKind, leaf: Compare | FlagCondition) -> Evidence:
+def _evidence(evaluator: Evaluator, kind: EntityKind, leaf: Compare | FlagCondition) -> Comparison:
     verdicts = _verdicts(evaluator.truths(kind, leaf))
     if isinstance(leaf, FlagCondition):
         values = np.where(verdicts == UNKNOWN, np.nan, verdicts).astype(np.float32)
-        return Evidence(leaf, verdicts, values, spread(0.0, len(verdicts)), 0.0, ())
-    return Evidence(
+        return Comparison(leaf, verdicts, values, spread(0.0, len(verdicts)), 0.0, ())
+    return Comparison(
         leaf,
         verdicts,
         evaluator.values(kind, leaf.left),

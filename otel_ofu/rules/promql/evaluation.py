@@ -40,7 +40,7 @@ from otel_ofu.rules.verdicts import (
     CLEAR,
     HOLDS,
     UNKNOWN,
-    Evidence,
+    Comparison,
     Explained,
     Judgement,
     Question,
@@ -170,12 +170,12 @@ class ConditionEvaluation:
             case _:
                 assert_never(node)
 
-    def _evidence(self, leaf: Compare | FlagCondition, *, fires: bool) -> Evidence:
+    def _evidence(self, leaf: Compare | FlagCondition, *, fires: bool) -> Comparison:
         verdicts = _verdicts(self._truths(leaf))
         if isinstance(leaf, FlagCondition):
             values = np.where(verdicts == UNKNOWN, np.nan, verdicts).astype(np.float32)
-            return Evidence(leaf, verdicts, values, np.zeros_like(values), 0.0, ())
-        return Evidence(
+            return Comparison(leaf, verdicts, values, np.zeros_like(values), 0.0, ())
+        return Comparison(
             leaf,
             verdicts,
             self._values(leaf.left),

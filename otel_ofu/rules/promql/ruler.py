@@ -16,7 +16,7 @@ import yaml
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.model.labels import label_name
 from otel_ofu.rules.annotations import UNKNOWN, Placeholder, Template
-from otel_ofu.rules.files import Group, Rule, RuleSet, Silence
+from otel_ofu.rules.files import Rule, RuleGroup, RuleSet, SilentFor
 from otel_ofu.rules.language.printing import duration_text, to_text
 from otel_ofu.rules.language.syntax import And, Compare, Number
 from otel_ofu.rules.promql.compiler import NOTHING, alert_query, silence_query
@@ -139,7 +139,7 @@ class _Writer:
     options: ExportOptions
     warnings: list[str]
 
-    def group(self, group: Group) -> str:
+    def group(self, group: RuleGroup) -> str:
         """One group as an item of a list; nothing if no rule is left."""
         rules = [text for rule in group.rules if (text := self.rule(rule))]
         if not rules:
@@ -173,7 +173,7 @@ class _Writer:
             rule.limits.min_peers,
             self.options.closed_windows,
         )
-        if isinstance(rule.condition, Silence):
+        if isinstance(rule.condition, SilentFor):
             return silence_query(rule.condition.after_s, rule.each, self.registry, settings)
         return alert_query(rule.condition, self.registry, settings)
 
@@ -214,7 +214,7 @@ class _Writer:
 
 def _constants(rule: Rule) -> Mapping[str, float | str]:
     """Variables that are the same at every alert."""
-    if isinstance(rule.condition, Silence):
+    if isinstance(rule.condition, SilentFor):
         return {"value": rule.condition.after_s, "threshold": rule.condition.after_s}
     root = rule.condition.root
     shown = root.operands[0] if isinstance(root, And) else root  # whose left side is the value
@@ -224,7 +224,7 @@ def _constants(rule: Rule) -> Mapping[str, float | str]:
 
 
 def _source(rule: Rule) -> str:
-    if isinstance(rule.condition, Silence):
+    if isinstance(rule.condition, SilentFor):
         return f"silent_for: {duration_text(rule.condition.after_s)}"
     return to_text(rule.condition.root)
 

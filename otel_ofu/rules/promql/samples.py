@@ -182,7 +182,7 @@ class MetricVectors:
             attributes = self.registry.point_attributes(key)
             name = self._name(key)
         except (KeyError, ValueError):
-            raise NotInPromql(f"{key} is no metric that is exported") from None
+            raise NotInPromql(f"{key} is not an exported metric") from None
         matchers = [f"{label_name(a)}={quoted(v)}" for a, v in sorted(attributes.items())]
         matchers += _not_empty(self._needed(kind))
         return name + (f"{{{','.join(matchers)}}}" if matchers else "")

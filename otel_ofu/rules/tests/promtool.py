@@ -7,54 +7,156 @@ Source: https://prometheus.io/docs/prometheus/latest/configuration/unit_testing_
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from otel_ofu.catalog.registry import Registry
+from otel_ofu.catalog.prometheus_names import metric_name
+from otel_ofu.catalog.registry import Metric, Registry
 from otel_ofu.files.yaml import Steps, YamlFile, convert, read_yaml
-from otel_ofu.model import Finding
+from otel_ofu.model import Attribute, Entity, EntityKind, Finding
 from otel_ofu.model.errors import ConfigError
-from otel_ofu.model.labels import entity_labels
+from otel_ofu.model.labels import entity_labels, label_name
 from otel_ofu.rules.annotations import duration_words
+from otel_ofu.rules.files.cases import MAX_SAMPLES
 from otel_ofu.rules.files.load import load_rules
 from otel_ofu.rules.files.mistakes import Mistakes
 from otel_ofu.rules.files.rule import RuleSet
-from otel_ofu.rules.tests.inputs import SeriesReader
+from otel_ofu.rules.language.names import nearest
 from otel_ofu.rules.tests.run import Result
-from otel_ofu.rules.tests.world import Story, World
+from otel_ofu.rules.tests.simulation import RuleSimulation, SimulatedSeries
+
+IDS: Mapping[EntityKind, str] = {"gpu": "hw_id", "job": "ofu_job_id", "node": "host_name"}
+
+_SERIES = re.compile(r"\s*([a-zA-Z_:][a-zA-Z0-9_:]*)\s*(?:\{(.*)\})?\s*", re.DOTALL)
+_LABEL = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*(?:,|$)')
+_NUMBER = r"[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?"
+_VALUES = re.compile(
+    rf"(?:(?P<missing>_|stale)|(?P<first>-?{_NUMBER})(?P<step>[+-]{_NUMBER})?)(?:x(?P<times>[0-9]+))?"
+)
 
 
-class _Block(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SeriesReader:
+    """Collects series; ValueError says what is wrong with one."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._names = _prometheus_names(registry)
+        self._attributes = {label_name(name): name for name in registry.attributes}
+        self.entities: dict[str, Entity] = {}
+        self.series: dict[tuple[str, str], list[float]] = {}
+
+    def add(self, series: str, values: str) -> None:
+        found = _SERIES.fullmatch(series)
+        if not found:
+            raise ValueError(f'{series!r} is not a series: write ofu{{hw_id="GPU-1"}}')
+        labels = _parsed_labels(found[2] or "")
+        key, metric = self._metric(found[1], labels)
+        name = self._entity(metric, labels)
+        self.series[name, key] = promtool_samples(values)
+
+    def _metric(self, name: str, labels: Mapping[str, str]) -> tuple[str, Metric]:
+        known = self._registry.metrics.get(name.partition(":")[0])
+        if known is not None:
+            return name, known
+        for key in self._names.get(name, ()):
+            metric = self._registry.metrics[key]
+            fixed = {label_name(k): v for k, v in metric.attributes.items()}
+            parts = [labels.get(label_name(k), "") for k in metric.labels]
+            if fixed.items() <= labels.items() and all(parts):
+                values = [part.removeprefix(metric.label_prefix) for part in parts]
+                return ":".join([key, *values]), metric
+        hint = nearest(name, [*self._registry.metrics, *self._names])
+        raise ValueError(f"{name} with these labels is not a metric{hint}")
+
+    def _entity(self, metric: Metric, labels: Mapping[str, str]) -> str:
+        if metric.entity == "agent":
+            raise ValueError(f"{metric.name} is about the agent itself")
+        entity_id = labels.get(IDS[metric.entity])
+        if not entity_id:
+            raise ValueError(f"a series of a {metric.entity} needs the label {IDS[metric.entity]}")
+        attributes: dict[str, Attribute] = {
+            self._attributes.get(name, name): value for name, value in labels.items()
+        }
+        name = f"{metric.entity} {entity_id}"
+        before = self.entities.get(name)
+        together = {**(before.attributes if before else {}), **attributes}
+        self.entities[name] = Entity(metric.entity, entity_id, together)
+        return name
+
+
+def promtool_samples(text: str) -> list[float]:
+    """`1+2x3` is 1 3 5 7, `4x2` is 4 4 4, `_x2` and `stale` are missing. Raises ValueError."""
+    values: list[float] = []
+    for token in text.split():
+        found = _VALUES.fullmatch(token)
+        if not found:
+            raise ValueError(
+                f"{token!r} is not a list of samples: write 0.1x90, _x6 or 0.5+0.01x30"
+            )
+        times = int(found["times"] or 0)
+        if len(values) + times >= MAX_SAMPLES:
+            raise ValueError(f"more than {MAX_SAMPLES:,} samples, the most allowed")
+        if found["missing"]:
+            values += [math.nan] * max(1, times)
+        else:
+            first, step = float(found["first"]), float(found["step"] or 0)
+            values += [first + step * i for i in range(times + 1)]
+    return values
+
+
+def _parsed_labels(text: str) -> dict[str, str]:
+    labels: dict[str, str] = {}
+    at = 0
+    while at < len(text.rstrip()):
+        found = _LABEL.match(text, at)
+        if not found:
+            raise ValueError(f'{text!r} is not a list of labels: write name="value"')
+        labels[found[1]] = found[2].replace('\\"', '"').replace("\\\\", "\\")
+        at = found.end()
+    return labels
+
+
+def _prometheus_names(registry: Registry) -> dict[str, list[str]]:
+    names: dict[str, list[str]] = {}
+    for key, metric in registry.metrics.items():
+        name = metric_name(metric.name, metric.unit, metric.kind).metric
+        names.setdefault(name, []).append(key)
+    return names
+
+
+class _PromtoolBlock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A block of the file: unknown keys are mistakes."""
 
 
-class ExpectedAlert(_Block, frozen=True, kw_only=True):
+class ExpectedAlert(_PromtoolBlock, frozen=True, kw_only=True):
     exp_labels: dict[str, str] = {}
     exp_annotations: dict[str, str] = {}
 
 
-class AlertTest(_Block, frozen=True, kw_only=True):
+class AlertTest(_PromtoolBlock, frozen=True, kw_only=True):
     eval_time: str | int
     alertname: str
     exp_alerts: list[ExpectedAlert] = []
 
 
-class InputSeries(_Block, frozen=True, kw_only=True):
+class InputSeries(_PromtoolBlock, frozen=True, kw_only=True):
     series: str
     values: str | int | float
 
 
-class PromTest(_Block, frozen=True, kw_only=True):
+class PromTest(_PromtoolBlock, frozen=True, kw_only=True):
     interval: str | int = "1m"
     name: str = ""
     input_series: list[InputSeries] = []
     alert_rule_test: list[AlertTest] = []
 
 
-class PromFile(_Block, frozen=True, kw_only=True):
+class PromFile(_PromtoolBlock, frozen=True, kw_only=True):
     rule_files: list[str]
     evaluation_interval: str | int = "1m"
     tests: list[PromTest]
@@ -75,7 +177,7 @@ def run_promtool_file(path: str | Path, registry: Registry) -> list[Result]:
     mistakes = Mistakes(file)
     rules = load_rules((Path(path).parent / name for name in shape.rule_files), registry)
     runs = [
-        _Run(mistakes, rules, registry, ("tests", i)).run(test)
+        _TestBlock(mistakes, rules, registry, ("tests", i)).run(test)
         for i, test in enumerate(shape.tests)
     ]
     mistakes.duration(("evaluation_interval",), shape.evaluation_interval, 60.0)
@@ -85,8 +187,8 @@ def run_promtool_file(path: str | Path, registry: Registry) -> list[Result]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
-    """One block of tests: all of them look at the same story."""
+class _TestBlock:
+    """One block of tests: all of them are judged on the same series."""
 
     mistakes: Mistakes
     rules: RuleSet
@@ -94,15 +196,19 @@ class _Run:
     steps: Steps
 
     def run(self, test: PromTest) -> list[Result]:
-        story = self._story(test)
+        simulated = self._simulated(test)
         due = self._due(test)
         if self.mistakes.problems:
             return []
-        length_s = max([story.length_s, *due.values()])
-        long_enough = Story(story.step_s, story.entities, _lengthened(story, length_s))
-        return list(self._results(test, due, World(self.rules, long_enough, self.registry)))
+        length_s = max([simulated.length_s, *due.values()])
+        long_enough = SimulatedSeries(
+            simulated.step_s, simulated.entities, _lengthened(simulated, length_s)
+        )
+        return list(
+            self._results(test, due, RuleSimulation(self.rules, long_enough, self.registry))
+        )
 
-    def _story(self, test: PromTest) -> Story:
+    def _simulated(self, test: PromTest) -> SimulatedSeries:
         step_s = self.mistakes.duration((*self.steps, "interval"), test.interval, 60.0)
         inputs = SeriesReader(self.registry)
         for i, written in enumerate(test.input_series):
@@ -114,7 +220,7 @@ class _Run:
                 inputs.add(written.series, values)
             except ValueError as error:
                 self.mistakes.add((*steps, "series"), str(error))
-        return Story(step_s or 60.0, inputs.entities, inputs.series)
+        return SimulatedSeries(step_s or 60.0, inputs.entities, inputs.series)
 
     def _due(self, test: PromTest) -> dict[int, float]:
         due: dict[int, float] = {}
@@ -125,13 +231,15 @@ class _Run:
                 self.mistakes.add((*steps, "alertname"), f"no rule {alert.alertname!r}")
         return due
 
-    def _results(self, test: PromTest, due: Mapping[int, float], world: World) -> Iterator[Result]:
+    def _results(
+        self, test: PromTest, due: Mapping[int, float], simulation: RuleSimulation
+    ) -> Iterator[Result]:
         active: Sequence[Finding] = ()
         waiting = sorted(due, key=lambda i: due[i])
-        for after_s in world.run():
+        for after_s in simulation.run():
             while waiting and due[waiting[0]] < after_s:
                 yield self._result(test, waiting.pop(0), due, active)
-            active = world.engine.active()
+            active = simulation.engine.active()
         while waiting:
             yield self._result(test, waiting.pop(0), due, active)
 
@@ -146,13 +254,15 @@ class _Run:
         return Result(alert.alertname, name, failures, position)
 
 
-def _lengthened(story: Story, length_s: float) -> dict[tuple[str, str], Sequence[float]]:
+def _lengthened(
+    simulated: SimulatedSeries, length_s: float
+) -> dict[tuple[str, str], Sequence[float]]:
     """The same samples, and then nothing until the last instant that is asked for."""
-    count = round(length_s / story.step_s) + 1
+    count = round(length_s / simulated.step_s) + 1
     nothing = float("nan")
     return {
         key: [*samples, *[nothing] * (count - len(samples))]
-        for key, samples in story.series.items()
+        for key, samples in simulated.series.items()
     }
 
 

@@ -9,8 +9,8 @@ from otel_ofu.catalog.registry import Registry
 from otel_ofu.model import Attribute, Entity, Finding, FindingChange
 from otel_ofu.rules.annotations import duration_words
 from otel_ofu.rules.files.cases import JUDGED, entity_kind
-from otel_ofu.rules.files.rule import Case, FilePosition, Group, Rule, RuleSet
-from otel_ofu.rules.tests.world import START_S, Story, World
+from otel_ofu.rules.files.rule import Case, FilePosition, Rule, RuleGroup, RuleSet
+from otel_ofu.rules.tests.simulation import START_S, RuleSimulation, SimulatedSeries
 
 SKU = "h100-sxm5"
 NOWHERE = FilePosition()
@@ -54,20 +54,22 @@ def run_tests(
 def run_case(rule: Rule, interval_s: float, case: Case, registry: Registry) -> Result:
     """Runs one test; the rule's limit does not count here."""
     alone = replace(rule, limit=0)
-    rules = RuleSet((Group("test", interval_s, (alone,)),))
+    rules = RuleSet((RuleGroup("test", interval_s, (alone,)),))
     names = {JUDGED[rule.each], *(name for name, _ in case.series)}
-    story = Story(case.step_s, {name: entity_named(name) for name in sorted(names)}, case.series)
-    world = World(rules, story, registry)
-    for _ in world.run():
+    simulated = SimulatedSeries(
+        case.step_s, {name: entity_named(name) for name in sorted(names)}, case.series
+    )
+    simulation = RuleSimulation(rules, simulated, registry)
+    for _ in simulation.run():
         pass
-    fired = _compare(rule, case.fires_at_s, "opened", world.emitted)
-    failures = (*fired, *_ends(rule, case, world))
+    fired = _compare(rule, case.fires_at_s, "opened", simulation.emitted)
+    failures = (*fired, *_ends(rule, case, simulation))
     return Result(rule.name, case.name, failures, case.position)
 
 
-def _ends(rule: Rule, case: Case, world: World) -> Iterator[str]:
+def _ends(rule: Rule, case: Case, simulation: RuleSimulation) -> Iterator[str]:
     if case.resolves_at_s:
-        yield from _compare(rule, case.resolves_at_s, "resolved", world.emitted)
+        yield from _compare(rule, case.resolves_at_s, "resolved", simulation.emitted)
 
 
 def entity_named(name: str) -> Entity:
@@ -87,8 +89,8 @@ def _compare(
         wanted_s, times_s = expected_s.get(name), happened.get(name, [])
         if times_s == ([] if wanted_s is None else [wanted_s]):
             continue
-        whose = "" if name == JUDGED[rule.each] else f"{name} "
-        yield f"expected {_wanted(whose, kind, wanted_s)}, {_happened(kind, times_s)}"
+        prefix = "" if name == JUDGED[rule.each] else f"{name} "
+        yield f"expected {_wanted(prefix, kind, wanted_s)}, {_happened(kind, times_s)}"
 
 
 def _times(kind: FindingChange, emitted: Sequence[Finding]) -> dict[str, list[float]]:
@@ -99,10 +101,10 @@ def _times(kind: FindingChange, emitted: Sequence[Finding]) -> dict[str, list[fl
     return times
 
 
-def _wanted(whose: str, kind: FindingChange, wanted_s: float | None) -> str:
+def _wanted(prefix: str, kind: FindingChange, wanted_s: float | None) -> str:
     if wanted_s is None:
-        return f"{whose}to stay quiet" if kind == "opened" else f"{whose}not to resolve"
-    return f"{whose}to {VERBS[kind][0]} at {duration_words(wanted_s)}"
+        return f"{prefix}to stay quiet" if kind == "opened" else f"{prefix}not to resolve"
+    return f"{prefix}to {VERBS[kind][0]} at {duration_words(wanted_s)}"
 
 
 def _happened(kind: FindingChange, times_s: Sequence[float]) -> str:

@@ -19,7 +19,7 @@ from otel_ofu.rules.verdicts import (
     CLEAR,
     HOLDS,
     UNKNOWN,
-    Evidence,
+    Comparison,
     Judgement,
     Question,
     Roster,
@@ -69,7 +69,7 @@ class Script:
         values = np.where(verdicts == UNKNOWN, math.nan, 0.1 + number).astype(np.float32)
         half = np.full(len(values), 0.5, np.float32)
         return Judgement(
-            question, verdicts, [Evidence(node, verdicts, values, half, 600.0, [half])]
+            question, verdicts, [Comparison(node, verdicts, values, half, 600.0, [half])]
         )
 
 

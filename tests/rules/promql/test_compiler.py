@@ -210,10 +210,10 @@ def test_a_metric_that_nobody_exports_is_told() -> None:
     registry = load_registry()
     expression = Expression("", "gpu", FlagCondition("NO_SUCH"))
     if "flag" not in registry.metrics:
-        with pytest.raises(NotInPromql, match="flag:NO_SUCH is no metric that is exported"):
+        with pytest.raises(NotInPromql, match="flag:NO_SUCH is not an exported metric"):
             alert_query(expression, registry, CompilerSettings())
     strange = Expression("", "gpu", Compare(next(iter(_LESS)), Latest("nonsense"), Latest("ofu")))
-    with pytest.raises(NotInPromql, match="nonsense is no metric"):
+    with pytest.raises(NotInPromql, match="nonsense is not an exported metric"):
         alert_query(strange, registry, CompilerSettings())
 
 

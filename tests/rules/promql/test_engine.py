@@ -10,7 +10,7 @@ import pytest
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.model import EntityKind
 from otel_ofu.model.clock import VirtualClock
-from otel_ofu.rules.files.rule import Silence
+from otel_ofu.rules.files.rule import SilentFor
 from otel_ofu.rules.language.language import parse_condition
 from otel_ofu.rules.language.syntax import (
     Aggregate,
@@ -25,8 +25,7 @@ from otel_ofu.rules.language.syntax import (
 )
 from otel_ofu.rules.lifecycle.silence import judge_silence
 from otel_ofu.rules.promql.compiler import Compiler, checked_text, value_query
-from otel_ofu.rules.promql.engine import PromqlEngine
-from otel_ofu.rules.promql.last_seen import PromqlLastSeen
+from otel_ofu.rules.promql.engine import PromqlEngine, PromqlLastSeen
 from otel_ofu.rules.promql.samples import MetricVectors, NotInPromql
 from otel_ofu.rules.promql.server import QueryError, Sample, ServerUnavailable
 from otel_ofu.rules.promql.settings import CompilerSettings
@@ -256,6 +255,6 @@ def test_silence_is_known_through_the_server() -> None:
     text = MetricVectors(REGISTRY, CompilerSettings(), "gpu").seen().text
     answers = Answers({text: [(labels("a"), AT_S - 10.0), (labels("b"), AT_S - 300.0)]})
     last_seen = PromqlLastSeen(answers, REGISTRY, clock=VirtualClock(AT_S))
-    silent = judge_silence(last_seen, "gpu", Silence(120.0), (AT_S, AT_S - 1_000.0))
+    silent = judge_silence(last_seen, "gpu", SilentFor(120.0), (AT_S, AT_S - 1_000.0))
     ids = [entity.id for entity in silent.roster.entities if entity is not None]
     assert dict(zip(ids, silent.verdicts.tolist(), strict=True)) == {"a/j": CLEAR, "b/j": HOLDS}

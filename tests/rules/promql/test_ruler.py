@@ -9,7 +9,7 @@ import yaml
 
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.rules.files import RuleSet, rules_from_text
-from otel_ofu.rules.files.rule import Group, Rule
+from otel_ofu.rules.files.rule import Rule, RuleGroup
 from otel_ofu.rules.language.language import parse_condition
 from otel_ofu.rules.language.syntax import Comparator, Compare, Expression, Latest, Number
 from otel_ofu.rules.promql.compiler import alert_query
@@ -119,9 +119,9 @@ def test_a_rule_that_cannot_be_said_is_left_out_with_its_reason() -> None:
     strange = Compare(Comparator.LESS, Latest("nonsense"), Number(1.0))
     left_out = Rule("Strange", "gpu", Expression("", "gpu", strange))
     kept = Rule("Kept", "gpu", parse_condition("ofu < 1", "gpu", REGISTRY))
-    set_ = RuleSet((Group("one", 30.0, (left_out,)), Group("two", 30.0, (left_out, kept))))
+    set_ = RuleSet((RuleGroup("one", 30.0, (left_out,)), RuleGroup("two", 30.0, (left_out, kept))))
     found = export_rules(set_, "prometheus", REGISTRY)
-    assert found.warnings == ("Strange: left out: nonsense is no metric that is exported",)
+    assert found.warnings == ("Strange: left out: nonsense is not an exported metric",)
     (group,) = yaml.safe_load(found.text)["groups"]
     assert [r["alert"] for r in group["rules"]] == ["Kept"]
 

@@ -10,7 +10,7 @@ from otel_ofu.catalog.registry import load_registry
 from otel_ofu.files.yaml import read_yaml
 from otel_ofu.model.errors import ConfigError
 from otel_ofu.rules.tests import is_promtool_file, run_promtool_file
-from otel_ofu.rules.tests.inputs import SeriesReader, promtool_samples
+from otel_ofu.rules.tests.promtool import SeriesReader, promtool_samples
 
 REGISTRY = load_registry()
 RULES = """
@@ -106,7 +106,7 @@ def test_mistakes_are_told_with_their_places(tmp_path: Path) -> None:
     messages = [f"{p.line} {p.message}" for p in caught.value.problems]
     assert messages == [
         "8 a series of a gpu needs the label hw_id",
-        "14 xidd with these labels is no metric; did you mean xid?",
+        "14 xidd with these labels is not a metric; did you mean xid?",
         "18 no rule 'None'",
         "3 expected a duration such as 30s, 10m or 1h30m, not 'minute'",
     ]
@@ -115,7 +115,7 @@ def test_mistakes_are_told_with_their_places(tmp_path: Path) -> None:
 def test_samples_follow_the_notation_of_promtool() -> None:
     assert promtool_samples("1+2x3 4x2 -1-1x1") == [1, 3, 5, 7, 4, 4, 4, -1, -2]
     assert len(promtool_samples("_x3 stale _ 5")) == 6
-    with pytest.raises(ValueError, match="no samples"):
+    with pytest.raises(ValueError, match="not a list of samples"):
         promtool_samples("1..2")
 
 
@@ -127,8 +127,8 @@ def test_series_become_entities_with_their_attributes() -> None:
     entity = inputs.entities["gpu G"]
     assert (entity.id, entity.attributes["host.name"]) == ("G", 'n"1')
     for wrong, words in (
-        ("ofu{hw_id=1}", "no list of labels"),
-        ("5", "no series"),
+        ("ofu{hw_id=1}", "not a list of labels"),
+        ("5", "not a series"),
         ('ofu_sampler_missed_total{ofu_source="a",error_type="b"}', "about the agent itself"),
     ):
         with pytest.raises(ValueError, match=words):

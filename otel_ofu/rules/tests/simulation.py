@@ -1,4 +1,4 @@
-"""A small world on virtual time: series in, what the rules found out; real store and engine.
+"""Rules on simulated series and virtual time: findings out; real store and engine.
 
 Samples stand at the start and every step after it; rounds at multiples of the group's interval.
 """
@@ -21,15 +21,15 @@ from otel_ofu.store import Store
 
 START_S = 1_728_000_000.0
 """Midnight, so that rounds of every interval meet the start."""
-# Starting value: two months at 30 s; it ends a test whose `eval_time` is a slip.
+# Starting value: two months at 30 s; it ends a test name_part `eval_time` is a slip.
 MAX_ROUNDS = 200_000
 
 Series = Mapping[tuple[str, str], Sequence[float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
-    """What happens: samples by (entity name, metric), `step_s` apart; NaN is a missing sample."""
+class SimulatedSeries:
+    """Samples by (entity name, metric), `step_s` apart; NaN is a missing sample."""
 
     step_s: float
     entities: Mapping[str, Entity]
@@ -42,14 +42,14 @@ class Story:
         return max(0, longest - 1) * self.step_s
 
 
-class World:
-    """One run of a story under some rules."""
+class RuleSimulation:
+    """One run of simulated series under some rules."""
 
-    def __init__(self, rules: RuleSet, story: Story, registry: Registry) -> None:
-        self._story = story
+    def __init__(self, rules: RuleSet, simulated: SimulatedSeries, registry: Registry) -> None:
+        self._simulated = simulated
         self._clock = VirtualClock(START_S)
-        retention = retention_for(rules.expressions(), story.step_s)
-        self._store = Store(registry, retention, step_s=story.step_s, clock=self._clock)
+        retention = retention_for(rules.expressions(), simulated.step_s)
+        self._store = Store(registry, retention, step_s=simulated.step_s, clock=self._clock)
         self.emitted: list[Finding] = []
         self.engine = Engine(
             rules,
@@ -58,14 +58,14 @@ class World:
             last_seen=StoreLastSeen(self._store),
             clock=self._clock,
         )
-        self._every_s = min((group.interval_s for group in rules.groups), default=story.step_s)
+        self._every_s = min((group.interval_s for group in rules.groups), default=simulated.step_s)
 
     def run(self) -> Iterator[float]:
-        """Lives through the story; gives the seconds since its start after every round."""
-        written, rounds = 0, math.floor(self._story.length_s / self._every_s + 1e-9) + 1
+        """Writes the series and judges; gives the seconds since its start after every round."""
+        written, rounds = 0, math.floor(self._simulated.length_s / self._every_s + 1e-9) + 1
         for number in range(min(rounds, MAX_ROUNDS)):
             after_s = number * self._every_s
-            while written * self._story.step_s <= after_s + 1e-9:
+            while written * self._simulated.step_s <= after_s + 1e-9:
                 self._write(written)
                 written += 1
             self._clock.set(START_S + after_s)
@@ -74,14 +74,14 @@ class World:
         self.engine.close()
 
     def _write(self, index: int) -> None:
-        end_s = START_S + index * self._story.step_s
+        end_s = START_S + index * self._simulated.step_s
         self._clock.set(end_s)
-        window = Window(end_s - self._story.step_s, end_s)
+        window = Window(end_s - self._simulated.step_s, end_s)
         values = self._values(index)
         self._store.write(
             [
                 Observation(entity, window, values.get(name, {}))
-                for name, entity in self._story.entities.items()
+                for name, entity in self._simulated.entities.items()
                 if name in values or index == 0  # from the start it is known that they are there
             ]
         )
@@ -89,7 +89,7 @@ class World:
     def _values(self, index: int) -> dict[str, dict[str, float]]:
         """Entity name -> metric -> value, where there is one."""
         values: dict[str, dict[str, float]] = {}
-        for (name, metric), samples in self._story.series.items():
+        for (name, metric), samples in self._simulated.series.items():
             if index < len(samples) and not math.isnan(samples[index]):
                 values.setdefault(name, {})[metric] = samples[index]
         return values
