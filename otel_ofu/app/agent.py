@@ -16,11 +16,11 @@ from types import FrameType
 from otel_ofu.app.job_reports import Voices, follower
 from otel_ofu.app.node import work
 from otel_ofu.app.pipeline import Pipeline
+from otel_ofu.app.prepare import Prepared
 from otel_ofu.app.receiving import receiver
 from otel_ofu.app.routing import TICK_S
 from otel_ofu.app.scheduler import Scheduler
 from otel_ofu.app.sources import Chosen
-from otel_ofu.config import Config
 from otel_ofu.model.clock import Clock, SystemClock
 
 log = logging.getLogger(__name__)
@@ -35,13 +35,13 @@ CLOSE_SOURCE_S = 1.0
 class Agent:
     """`start` returns at once; `stop` waits for what is unsent, at most its deadline."""
 
-    def __init__(self, config: Config, chosen: Chosen, pipeline: Pipeline) -> None:
-        self._config = config
+    def __init__(self, prepared: Prepared, chosen: Chosen, pipeline: Pipeline) -> None:
+        self._config = config = prepared.config
         self._pipeline = pipeline
         self._clock: Clock = SystemClock()
-        self._receiver = receiver(config, pipeline.rules.store) if pipeline.rules else None
+        self._receiver = receiver(prepared, pipeline.rules.store) if pipeline.rules else None
         self._voices = Voices(follower(config, self._clock), self._receiver, self._clock)
-        self._work = work(config, chosen, pipeline, self._voices, self._clock)
+        self._work = work(prepared, chosen, pipeline, self._voices, self._clock)
         pipeline.telemetry.meter.watch("logs", self._voices.counts)
         if self._receiver is not None:
             taken = self._receiver

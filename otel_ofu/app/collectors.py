@@ -9,28 +9,27 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from otel_ofu.config import Config
-from otel_ofu.evidence import FlagScanner, HostReader, load_flags
+from otel_ofu.evidence import FlagCatalogue, FlagScanner, FlagSettings, HostReader
+from otel_ofu.evidence.settings import EvidenceSettings
 from otel_ofu.model import Entity, Observation
 from otel_ofu.model.clock import Clock
 from otel_ofu.sources.nvml import GpuProcess
 
-Watch = Callable[[str, Callable[[], Mapping[str, int]]], None]
 Processes = Callable[[], Sequence[GpuProcess]]
 
 
 @dataclass(frozen=True, slots=True)
-class Added:
+class Collected:
     """More of a round; `stored` goes into the history, `exported` to the exporters."""
 
     stored: Sequence[Observation] = ()
     exported: Sequence[Observation] = ()
 
 
-class Addition(Protocol):
+class Collector(Protocol):
     """Adds to a round. Never raises, and takes little time."""
 
-    def add(self, observations: Sequence[Observation], now_s: float) -> Added: ...
+    def collect(self, observations: Sequence[Observation], now_s: float) -> Collected: ...
 
 
 @dataclass(slots=True)
@@ -49,30 +48,31 @@ class Processing:
         return {process.pid for process in self.last}
 
 
-class FlagAddition:
+class FlagCollector:
     """Flags of the processes on each GPU, as metrics of that GPU."""
 
-    def __init__(self, config: Config, processing: Processing, clock: Clock) -> None:
-        flags = config.evidence.flags
+    def __init__(
+        self, settings: FlagSettings, flags: FlagCatalogue, processing: Processing, clock: Clock
+    ) -> None:
         self._architectures: dict[str, str] = {}
         self._scanner = FlagScanner(
-            load_flags(flags.files),
+            flags,
             clock=clock,
             processes=processing.processes,
             architectures=lambda: self._architectures,
-            settings=flags,
+            settings=settings,
         )
 
-    def add(self, observations: Sequence[Observation], now_s: float) -> Added:
+    def collect(self, observations: Sequence[Observation], now_s: float) -> Collected:
         entities = _gpus(observations)
         if not entities:
-            return Added()
+            return Collected()
         self._architectures = {
             uuid: str(entity.attributes.get("ofu.gpu.architecture", ""))
             for uuid, entity in entities.items()
         }
         scan, window = self._scanner.scan(now_s), observations[0].window
-        return Added(
+        return Collected(
             scan.observations(entities, window),
             scan.observations(entities, window, all_flags=False),
         )
@@ -82,28 +82,30 @@ class FlagAddition:
         return self._scanner.report().counts
 
 
-class HostAddition:
+class HostCollector:
     """The load of this node, as metrics of the node."""
 
     def __init__(self, host: str, processing: Processing, clock: Clock) -> None:
         self._reader = HostReader(clock=clock, host=host, pids=processing.pids)
 
-    def add(self, observations: Sequence[Observation], now_s: float) -> Added:  # noqa: ARG002
+    def collect(self, observations: Sequence[Observation], now_s: float) -> Collected:  # noqa: ARG002
         seen = [self._reader.read(now_s)]
-        return Added(seen, seen)
+        return Collected(seen, seen)
 
 
-def additions(
-    config: Config, host: str, processing: Processing, clock: Clock, watch: Watch
-) -> list[Addition]:
-    """What the config asks for. Raises ConfigError for files of flags with mistakes."""
-    found: list[Addition] = []
-    if config.evidence.flags.enabled:
-        flags = FlagAddition(config, processing, clock)
-        watch("flags", flags.counts)
-        found.append(flags)
-    if config.evidence.host.enabled:
-        found.append(HostAddition(host, processing, clock))
+def collectors(
+    evidence: EvidenceSettings,
+    flags: FlagCatalogue,
+    host: str,
+    processing: Processing,
+    clock: Clock,
+) -> list[Collector]:
+    """What the configuration asks for."""
+    found: list[Collector] = []
+    if evidence.flags.enabled:
+        found.append(FlagCollector(evidence.flags, flags, processing, clock))
+    if evidence.host.enabled:
+        found.append(HostCollector(host, processing, clock))
     return found
 
 

@@ -8,33 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from otel_ofu.app.collectors import Added
+from otel_ofu.app.collectors import Collected
 from otel_ofu.app.job_reports import job_settings
-from otel_ofu.config import Config
+from otel_ofu.app.prepare import Prepared
 from otel_ofu.derive.jobs import JobAggregator
-from otel_ofu.evidence import load_flags
 from otel_ofu.model import Entity, Observation
 from otel_ofu.sources.demo import DemoSource
 from otel_ofu.sources.demo.source import JOB_ID
 
 
-class DemoAddition:
+class DemoCollector:
     """Adds to the rounds of one demo; `host` is the name of the simulated node."""
 
-    def __init__(self, config: Config, source: DemoSource, host: str) -> None:
+    def __init__(self, prepared: Prepared, source: DemoSource, host: str) -> None:
         self._source = source
         self._node = Entity("node", host, {"host.name": host})
-        self._aggregator = JobAggregator(job_settings(config.jobs))
-        self._flags = sorted(flag.id for flag in load_flags().watched)
+        self._aggregator = JobAggregator(job_settings(prepared.config.jobs))
+        self._flags = sorted(flag.id for flag in prepared.flags.watched)
 
-    def add(self, observations: Sequence[Observation], now_s: float) -> Added:
+    def collect(self, observations: Sequence[Observation], now_s: float) -> Collected:
         if not observations:
-            return Added()
+            return Collected()
         told = [
             *self._aggregator.aggregate(observations, reports=self._reports(now_s)),
             Observation(self._node, observations[0].window, self._source.host_values(now_s)),
         ]
-        return Added([*told, *self._carried(observations)], told)
+        return Collected([*told, *self._carried(observations)], told)
 
     def _reports(self, now_s: float) -> Mapping[str, Mapping[str, float]]:
         said = self._source.job_reports(now_s)

@@ -1,6 +1,6 @@
 """The config put into what `derive` needs.
 
-Enters: the config. Leaves: a `Deriver`, or a ConfigError with the places of the mistakes.
+Enters: the config. Leaves: a `Deriver`, or a ConfigError with the positions of the mistakes.
 """
 
 from __future__ import annotations
@@ -13,11 +13,15 @@ from otel_ofu.files.yaml import read_yaml
 from otel_ofu.model.errors import ConfigError
 
 
-def deriver(gpu: Gpu, host: str) -> Deriver:
-    """Ready for the sampler. Raises ConfigError for a bad SKU file."""
+def deriver(gpu: Gpu, host: str, *, known: Skus | None = None, node_name: str = "") -> Deriver:
+    """Ready for the sampler. `node_name`: what a user says, else `host` where a GPU has none.
+
+    Raises ConfigError for a bad SKU file, unless its models are `known`.
+    """
     return Deriver(
         DeriverSettings(
-            skus=skus(gpu.skus_file),
+            skus=skus(gpu.skus_file) if known is None else known,
+            node_name=node_name,
             reference_clock=parse_reference_clock(gpu.reference_clock),
             precision=gpu.precision,
             host_name=host,

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from threading import Event
 
 from otel_ofu.app.deriving import deriver
-from otel_ofu.app.exporters import otlp_targets
 from otel_ofu.app.sources import AUTO, SourceCandidate, SourceProbe, factory, probe_source
 from otel_ofu.app.state import could_be_state_dir
 from otel_ofu.config import Config
 from otel_ofu.export.otlp import check
+from otel_ofu.export.targets import otlp_targets
 from otel_ofu.model import Observation, Reading
 from otel_ofu.model.clock import Clock
 from otel_ofu.model.errors import SourceError, SourceUnavailable
@@ -158,7 +158,7 @@ def _ofu(observation: Observation) -> str:
 
 
 def _endpoints(config: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
-    targets = otlp_targets(config, environ)
+    targets = otlp_targets(config.exporters, environ)
     if not targets:
         keys = "OTEL_EXPORTER_OTLP_ENDPOINT or exporters.otlp_http.endpoint"
         yield Finding("OTLP", good=True, words=f"no endpoint is configured ({keys})")

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
-from otel_ofu.app.collectors import Added
+from otel_ofu.app.collectors import Collected
 from otel_ofu.app.sampler import SHARE
 from otel_ofu.config import Config, Jobs
 from otel_ofu.derive.fleet_jobs import FleetJobs
@@ -125,14 +125,14 @@ def _values(report: JobReport) -> Iterator[tuple[str, float]]:
             yield key, value
 
 
-class JobAddition:
+class JobCollector:
     """The jobs on this node's GPUs: their OFU from the counters, their MFU from what they say."""
 
     def __init__(self, config: Config, voices: Voices) -> None:
         self._aggregator = JobAggregator(job_settings(config.jobs))
         self._voices = voices
 
-    def add(self, observations: Sequence[Observation], now_s: float) -> Added:
+    def collect(self, observations: Sequence[Observation], now_s: float) -> Collected:
         shares = {o.entity.id: o.values[SHARE] for o in observations if SHARE in o.values}
         jobs = {str(o.entity.attributes["ofu.job.id"]) for o in observations if _has_job(o)}
         logged, pushed = self._voices.heard(sorted(jobs))
@@ -141,20 +141,20 @@ class JobAddition:
         known = {o.entity.id: o.entity for o in told}
         logged = [_of(known.get(o.entity.id, o.entity), o) for o in logged]
         pushed = [_of(known.get(o.entity.id, o.entity), o) for o in pushed]
-        return Added([*told, *logged], [*told, *logged, *pushed])
+        return Collected([*told, *logged], [*told, *logged, *pushed])
 
 
-class FleetAddition:
+class FleetCollector:
     """A gateway: the jobs over all nodes that send to it."""
 
     def __init__(self, config: Config, store: Store, voices: Voices) -> None:
         self._jobs = FleetJobs(store, job_settings(config.jobs))
         self._voices = voices
 
-    def add(self, observations: Sequence[Observation], now_s: float) -> Added:  # noqa: ARG002
+    def collect(self, observations: Sequence[Observation], now_s: float) -> Collected:  # noqa: ARG002
         logged, pushed = self._voices.heard(())
         told = self._jobs.tick(now_s)
-        return Added([*told, *logged], [*told, *logged, *pushed])
+        return Collected([*told, *logged], [*told, *logged, *pushed])
 
 
 def _has_job(observation: Observation) -> bool:

@@ -9,11 +9,12 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from otel_ofu.app.collectors import Processing, additions
+from otel_ofu.app.collectors import FlagCollector, Processing, collectors
 from otel_ofu.app.deriving import deriver
-from otel_ofu.app.job_reports import FleetAddition, JobAddition, Voices
+from otel_ofu.app.job_reports import FleetCollector, JobCollector, Voices
 from otel_ofu.app.owners import Holders, job_finder
 from otel_ofu.app.pipeline import Pipeline
+from otel_ofu.app.prepare import Prepared
 from otel_ofu.app.sampler import Sampler
 from otel_ofu.app.source_reader import ThreadReader
 from otel_ofu.app.sources import Chosen
@@ -37,12 +38,17 @@ class NodeWork:
     """Reads one source; looks who owns the GPUs, what their processes carry, how the node does."""
 
     def __init__(
-        self, config: Config, chosen: Chosen, pipeline: Pipeline, voices: Voices, clock: Clock
+        self, prepared: Prepared, chosen: Chosen, pipeline: Pipeline, voices: Voices, clock: Clock
     ) -> None:
-        host = pipeline.host
+        config, host = prepared.config, pipeline.host
         self._sampler = Sampler(
             ThreadReader(chosen.name, chosen.factory, clock),
-            deriver(config.receivers.gpu, host),
+            deriver(
+                config.receivers.gpu,
+                host,
+                known=prepared.skus,
+                node_name=prepared.attributes.get("host.name", ""),
+            ),
             pipeline.take,
             budget_s=BUDGET * float(config.receivers.gpu.interval),
             meter=pipeline.telemetry.meter,
@@ -51,10 +57,12 @@ class NodeWork:
             config = _without_processes(config)
         self._holders = Holders(config.receivers.gpu.nvml.library, clock)
         processing = Processing(self._holders.processes)
-        pipeline.additions += additions(
-            config, host, processing, clock, pipeline.telemetry.meter.watch
-        )
-        pipeline.additions.append(JobAddition(config, voices))
+        found = collectors(config.evidence, prepared.flags, host, processing, clock)
+        for collector in found:
+            if isinstance(collector, FlagCollector):
+                pipeline.telemetry.meter.watch("flags", collector.counts)
+        pipeline.collectors += found
+        pipeline.collectors.append(JobCollector(config, voices))
         self._finder = job_finder(
             config, processing.processes, self._sampler.devices, self._sampler.source_owners
         )
@@ -85,7 +93,7 @@ class GatewayWork:
 
     def __init__(self, config: Config, pipeline: Pipeline, store: Store, voices: Voices) -> None:
         self._pipeline = pipeline
-        pipeline.additions.append(FleetAddition(config, store, voices))
+        pipeline.collectors.append(FleetCollector(config, store, voices))
 
     def tick(self, now_s: float) -> None:  # noqa: ARG002 - the pipeline has a clock
         self._pipeline.take(())
@@ -94,8 +102,10 @@ class GatewayWork:
         """Nothing is held."""
 
 
-def work(config: Config, chosen: Chosen, pipeline: Pipeline, voices: Voices, clock: Clock) -> Work:
+def work(
+    prepared: Prepared, chosen: Chosen, pipeline: Pipeline, voices: Voices, clock: Clock
+) -> Work:
     """A node's work, or a gateway's where no source is configured."""
     if chosen.name == "none" and pipeline.rules is not None:
-        return GatewayWork(config, pipeline, pipeline.rules.store, voices)
-    return NodeWork(config, chosen, pipeline, voices, clock)
+        return GatewayWork(prepared.config, pipeline, pipeline.rules.store, voices)
+    return NodeWork(prepared, chosen, pipeline, voices, clock)

@@ -8,11 +8,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from otel_ofu.app.collectors import Addition
+from otel_ofu.app.collectors import Collector
 from otel_ofu.app.findings import FindingLog
 from otel_ofu.app.routing import Routing
 from otel_ofu.app.rules import AgentRules, RulesContext
-from otel_ofu.app.telemetry import Ground, Telemetry
+from otel_ofu.app.telemetry import Dependencies, Telemetry
 from otel_ofu.diagnose import card
 from otel_ofu.export.finding import finding_event
 from otel_ofu.model import Finding, Observation
@@ -28,28 +28,28 @@ class Pipeline:
     """Rules and exporters behind the sampler. `show` gets a card of each finding."""
 
     def __init__(
-        self, ground: Ground, telemetry: Telemetry, show: Show, clock: Clock | None = None
+        self, shared: Dependencies, telemetry: Telemetry, show: Show, clock: Clock | None = None
     ) -> None:
         self.telemetry = telemetry
-        self.host = ground.host
+        self.host = shared.host_name
         self._show = show
-        self._clock = clock or ground.clock
-        self._log = FindingLog(ground.state_dir)
+        self._clock = clock or shared.clock
+        self._log = FindingLog(shared.state_dir)
         self.routing = Routing(
-            ground.config, telemetry.outbox, self._clock, ground.state_dir, telemetry.meter.exported
+            shared.config, telemetry.outbox, self._clock, shared.state_dir, telemetry.meter.exported
         )
-        self.additions: list[Addition] = []
+        self.collectors: list[Collector] = []
         """What is added to each round; set before the first."""
         self.rules: AgentRules | None = None
-        if ground.config.rules.enabled:
+        if (loaded := shared.prepared.rules) is not None:
             meter = telemetry.meter
-            context = RulesContext(ground.config, self._clock, ground.state_dir, meter)
+            context = RulesContext(shared.config, loaded, self._clock, shared.state_dir, meter)
             self.rules = AgentRules(context, self._report)
 
     def take(self, observations: Sequence[Observation]) -> None:
         """One round of the sampler."""
         now_s = self._clock.now_s()
-        added = [addition.add(observations, now_s) for addition in self.additions]
+        added = [collector.collect(observations, now_s) for collector in self.collectors]
         exported = [more for each in added for more in each.exported]
         if self.rules is not None:
             self.rules.write([*observations, *(more for each in added for more in each.stored)])

@@ -11,23 +11,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from otel_ofu.catalog.registry import Registry, load_registry
+from otel_ofu.app.prepare import LoadedRules, configured_rules, rule_paths
+from otel_ofu.catalog.registry import load_registry
 from otel_ofu.config import Config
 from otel_ofu.diagnose import (
     Baselines,
-    CauseBook,
     Diagnoser,
     Incidents,
     StoreNodes,
-    load_causes,
     looked_at,
 )
 from otel_ofu.export.agent import AgentMetrics
-from otel_ofu.files.shipped import shipped
 from otel_ofu.model import Finding, Observation
 from otel_ofu.model.clock import Clock
 from otel_ofu.model.errors import ConfigError, Problem
-from otel_ofu.rules.files.load import FileWatch, load_rules
+from otel_ofu.rules.files.load import FileWatch
 from otel_ofu.rules.files.rule import RuleSet
 from otel_ofu.rules.lifecycle.engine import Engine
 from otel_ofu.rules.lifecycle.evaluator import VerdictSource
@@ -45,23 +43,6 @@ Report = Callable[[Finding], None]
 """Takes the findings of incidents that opened, changed or ended."""
 
 
-def rule_paths(config: Config) -> list[Path]:
-    """The rule files of the config; without any, those that come with the program."""
-    return [Path(path) for path in config.rules.paths] or [shipped("rules")]
-
-
-def rules_of(config: Config, causes: CauseBook | None = None) -> RuleSet:
-    """Raises ConfigError with all that is wrong in all files."""
-    registry = load_registry()
-    causes = causes or causes_of(config, registry)
-    return load_rules(rule_paths(config), registry, causes.names)
-
-
-def causes_of(config: Config, registry: Registry) -> CauseBook:
-    """The causes of the config's file, or those that come with the program. Raises ConfigError."""
-    return load_causes(config.rules.causes_file or shipped("rules") / "causes.yaml", registry)
-
-
 def base_interval_s(rules: RuleSet) -> float:
     """The interval that every group's is a multiple of, in whole seconds where there are such."""
     intervals = [max(1, round(group.interval_s)) for group in rules.groups]
@@ -73,6 +54,7 @@ class RulesContext:
     """What the rules of an agent need."""
 
     config: Config
+    loaded: LoadedRules
     clock: Clock
     state_dir: Path | None
     meter: AgentMetrics
@@ -85,8 +67,7 @@ class AgentRules:
         self._context = context
         self._report = report
         self._registry = load_registry()
-        self._causes = causes_of(context.config, self._registry)
-        rules = rules_of(context.config, self._causes)
+        rules, self._causes = context.loaded.rules, context.loaded.causes
         self._watch = FileWatch(rule_paths(context.config))
         self._step_s = float(context.config.receivers.gpu.interval)
         self._entities: dict[str, set[str]] = {}
@@ -164,7 +145,7 @@ class AgentRules:
     def reload(self) -> bool:
         """All or nothing: after a mistake, which is logged with its line, the old rules stay."""
         try:
-            rules = rules_of(self._context.config, self._causes)
+            rules = configured_rules(self._context.config, self._causes)
         except ConfigError as error:
             message = f"rules not reloaded, the old ones stay:\n{error.with_carets()}"
             log.error(message)  # noqa: TRY400 - no traceback for a user's mistake

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from otel_ofu import __version__
-from otel_ofu.app.exporters import OtlpTarget, otlp_targets
+from otel_ofu.app.prepare import Prepared
 from otel_ofu.catalog.registry import Registry, load_registry
 from otel_ofu.config import Config
 from otel_ofu.export.agent import AgentMetrics, agent_id
@@ -24,7 +24,8 @@ from otel_ofu.export.logs import encode_logs
 from otel_ofu.export.metrics import EncoderOptions, MetricEncoder
 from otel_ofu.export.otlp import transport_for
 from otel_ofu.export.prometheus import METRICS, Page, PageOptions, page_server
-from otel_ofu.export.settings import Signal, header_list
+from otel_ofu.export.settings import Signal
+from otel_ofu.export.targets import OtlpTarget
 from otel_ofu.model import Attribute, Observation
 from otel_ofu.model.clock import Clock
 from otel_ofu.model.errors import ConfigError, Problem
@@ -48,14 +49,24 @@ class Screen(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
-    """What all exporters stand on. `state_dir` None keeps everything in memory."""
+class Dependencies:
+    """What the parts of an agent share. `state_dir` None keeps everything in memory.
 
-    config: Config
-    environ: Mapping[str, str]
+    `host`: the name of this node, unless the user gives another.
+    """
+
+    prepared: Prepared
     clock: Clock
     state_dir: Path | None
     host: str
+
+    @property
+    def config(self) -> Config:
+        return self.prepared.config
+
+    @property
+    def host_name(self) -> str:
+        return self.prepared.host_name(self.host)
 
 
 @dataclass(slots=True)
@@ -73,16 +84,18 @@ class Telemetry:
     `unseen` is set when a screen went away (a closed pipe) and nothing else takes what is exported.
     """
 
-    def __init__(self, ground: Ground, screens: Sequence[Screen], unseen: threading.Event) -> None:
-        self._ground = ground
+    def __init__(
+        self, shared: Dependencies, screens: Sequence[Screen], unseen: threading.Event
+    ) -> None:
+        self._shared = shared
         self._unseen = unseen
         self._writing = threading.Lock()
-        self.targets = otlp_targets(ground.config, ground.environ)
-        registry, common = load_registry(), common_attributes(ground)
+        self.targets = shared.prepared.targets
+        registry, common = load_registry(), common_attributes(shared)
         self._common = common
-        self.meter = AgentMetrics(registry, common, agent_id(ground.state_dir, ground.host))
+        self.meter = AgentMetrics(registry, common, agent_id(shared.state_dir, shared.host))
         self._encoder = MetricEncoder(
-            registry, common, EncoderOptions(ground.clock.now_s(), __version__)
+            registry, common, EncoderOptions(shared.clock.now_s(), __version__)
         )
         self.meter.watch("encoder", lambda: {"unknown_keys": self._encoder.unknown_keys})
         self.outbox = self._open_outbox()
@@ -96,8 +109,8 @@ class Telemetry:
         """Where telemetry goes, for people."""
         parts = self._parts
         served = [f"http://{parts.server.address}{METRICS}"] if parts.server else []
-        path = self._ground.config.exporters.file.path
-        return [*(target.place for target in self.targets), *served, *([path] if path else [])]
+        path = self._shared.config.exporters.file.path
+        return [*(target.endpoint for target in self.targets), *served, *([path] if path else [])]
 
     def start(self) -> None:
         for sender in self._parts.senders.values():
@@ -152,11 +165,11 @@ class Telemetry:
         self.outbox.close()
 
     def _drain(self, deadline_s: float) -> None:
-        end_s = self._ground.clock.monotonic_s() + deadline_s
+        end_s = self._shared.clock.monotonic_s() + deadline_s
         for sender in self._parts.senders.values():
             sender.stop(deadline_s)  # all at once: one that hangs must not eat the others' time
         for name, sender in self._parts.senders.items():
-            left = sender.shutdown(max(0.0, end_s - self._ground.clock.monotonic_s()))
+            left = sender.shutdown(max(0.0, end_s - self._shared.clock.monotonic_s()))
             if left:
                 kept = min(left, self.outbox.queues[name].kept())
                 log.warning("%s: %d requests not sent: %s", name, left, _fate(kept, left - kept))
@@ -186,22 +199,22 @@ class Telemetry:
                 self._unseen.set()
 
     def _open_outbox(self) -> Outbox:
-        outbox = self._ground.config.outbox
+        outbox = self._shared.config.outbox
         limits = {t.name: Limits(outbox.max_size, outbox.max_age) for t in self.targets}
-        limits |= queue_limits(self._ground.config.route)
-        folder = self._ground.state_dir
+        limits |= queue_limits(self._shared.config.route)
+        folder = self._shared.state_dir
         path = folder / "outbox.sqlite" if folder and limits else None
-        return Outbox(path, limits, self._ground.clock, self.meter.exported)
+        return Outbox(path, limits, self._shared.clock, self.meter.exported)
 
     def _sender(self, target: OtlpTarget) -> Sender:
         transports: dict[str, Transport] = {
             signal: transport_for(settings) for signal, settings in target.signals.items()
         }
         queue = self.outbox.queues[target.name]
-        return Sender(queue, transports, self._ground.clock, observe=self.meter.exported)
+        return Sender(queue, transports, self._shared.clock, observe=self.meter.exported)
 
     def _open_file(self) -> None:
-        written = self._ground.config.exporters.file
+        written = self._shared.config.exporters.file
         if written.path:
             options = FileOptions(Path(written.path), written.max_size, written.backups)
             try:
@@ -210,7 +223,7 @@ class Telemetry:
                 raise ConfigError([Problem("exporters.file.path", 0, 0, str(error))]) from error
 
     def _open_page(self, registry: Registry, common: Mapping[str, Attribute]) -> None:
-        config, clock = self._ground.config, self._ground.clock
+        config, clock = self._shared.config, self._shared.clock
         if config.exporters.prometheus.listen:
             page = Page(registry, common, PageOptions(config.receivers.gpu.interval))
             try:
@@ -229,17 +242,11 @@ def _fate(kept: int, lost: int) -> str:
     return f"{kept} kept for the next start, {lost} lost" if kept else "lost"
 
 
-def common_attributes(ground: Ground) -> dict[str, Attribute]:
+def common_attributes(shared: Dependencies) -> dict[str, Attribute]:
     """What the resource of everything that is sent has in common."""
-    try:
-        given = header_list(ground.environ.get("OTEL_RESOURCE_ATTRIBUTES", ""))
-    except ValueError as error:
-        problem = Problem("environment", 0, 0, f"OTEL_RESOURCE_ATTRIBUTES: {error}")
-        raise ConfigError([problem]) from error
     return {
-        **given,
-        **ground.config.resource,
         "service.name": "otel-ofu",
+        "host.name": shared.host,
+        **shared.prepared.attributes,
         "service.version": __version__,
-        "host.name": ground.host,
     }

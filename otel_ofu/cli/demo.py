@@ -15,23 +15,22 @@ from itertools import takewhile
 from msgspec.structs import replace
 
 from otel_ofu.app.agent import stop_signals
-from otel_ofu.app.demo_collectors import DemoAddition
+from otel_ofu.app.demo_collectors import DemoCollector
 from otel_ofu.app.deriving import deriver
 from otel_ofu.app.pipeline import Pipeline
+from otel_ofu.app.prepare import Prepared, prepare
 from otel_ofu.app.replay import Replay, demo_instants
-from otel_ofu.app.telemetry import Ground, Telemetry
+from otel_ofu.app.telemetry import Dependencies, Telemetry
 from otel_ofu.cli import options
-from otel_ofu.config import Config
+from otel_ofu.config import Config, ReadConfig
 from otel_ofu.export.console import Lines, Table
 from otel_ofu.model import Observation
 from otel_ofu.model.clock import SystemClock, VirtualClock
-from otel_ofu.model.errors import ConfigError, Problem
 from otel_ofu.sources.demo import DemoSource, load_library
 
 Told = Lines | Table
 
 HOST = "demo-node"
-MOST_GPUS = 10_000
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -88,11 +87,10 @@ class Story:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.list:
         return _list()
-    config = options.config_of(arguments)
+    config = _with_arguments(options.config_of(arguments), arguments)
     options.logging_to_stderr(config.agent.log_level)
-    return run_demo(
-        _with_arguments(config, arguments), speed=arguments.speed, limit_s=arguments.limit_s
-    )
+    prepared = prepare(ReadConfig(config), os.environ)
+    return run_demo(prepared, speed=arguments.speed, limit_s=arguments.limit_s)
 
 
 def _list() -> int:
@@ -111,21 +109,22 @@ def _with_arguments(config: Config, arguments: argparse.Namespace) -> Config:
         if getattr(arguments, key) is not None
     }
     gpu = config.receivers.gpu
-    gpu = replace(gpu, demo=replace(gpu.demo, **given))
-    if not 1 <= gpu.demo.gpus <= MOST_GPUS:
-        raise ConfigError([Problem("--gpus", 0, 0, f"from 1 to {MOST_GPUS}")])
+    gpu = replace(gpu, demo=options.checked(replace(gpu.demo, **given)))
     return replace(config, receivers=replace(config.receivers, gpu=gpu))
 
 
-def run_demo(config: Config, *, speed: float, limit_s: float | None) -> int:
+def run_demo(prepared: Prepared, *, speed: float, limit_s: float | None) -> int:
     """Plays the scenario of the config, from now on, until a signal or `limit_s` is over."""
     with stop_signals() as stopped:
-        _play(config, speed, limit_s, stopped)
+        _play(prepared, speed, limit_s, stopped)
     return 0
 
 
-def _play(config: Config, speed: float, limit_s: float | None, stopped: threading.Event) -> None:
-    gpu, real = config.receivers.gpu, SystemClock()
+def _play(
+    prepared: Prepared, speed: float, limit_s: float | None, stopped: threading.Event
+) -> None:
+    config, real = prepared.config, SystemClock()
+    gpu = config.receivers.gpu
     interval_s = float(gpu.interval)
     start_s = math.floor(real.now_s() / interval_s) * interval_s
     source = _source(config, start_s)
@@ -134,17 +133,19 @@ def _play(config: Config, speed: float, limit_s: float | None, stopped: threadin
     screens = options.screen(config.exporters.console.mode, title)
     if not any(isinstance(each, Table) for each in screens):
         print(title, flush=True)
-    ground = Ground(config, os.environ, real, None, HOST)
-    telemetry = Telemetry(ground, [Story(source, screens), *screens], stopped)
+    shared = Dependencies(prepared, real, None, HOST)
+    telemetry = Telemetry(shared, [Story(source, screens), *screens], stopped)
     clock = VirtualClock(start_s)
-    pipeline = Pipeline(ground, telemetry, options.words(screens), clock)
-    pipeline.additions.append(DemoAddition(config, source, HOST))
+    pipeline = Pipeline(shared, telemetry, options.words(screens), clock)
+    pipeline.collectors.append(DemoCollector(prepared, source, pipeline.host))
     pipeline.start()
+    given = prepared.attributes.get("host.name", "")
+    derived = deriver(gpu, HOST, known=prepared.skus, node_name=given)
     instants = demo_instants(start_s, interval_s)
     if limit_s is not None:
         instants = takewhile(lambda now_s: now_s <= start_s + limit_s + 1e-6, instants)
     try:
-        replay = Replay(source, deriver(gpu, HOST), pipeline.take, clock, pipeline.judge)
+        replay = Replay(source, derived, pipeline.take, clock, pipeline.judge)
         replay.play(instants, speed, stopped)
     finally:
         pipeline.close(float(config.agent.shutdown_deadline))

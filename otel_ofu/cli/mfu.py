@@ -13,6 +13,7 @@ from otel_ofu.catalog.skus import PRECISIONS, Sku, load_skus
 from otel_ofu.mfu.flops import (
     CommonMistake,
     FlopsBreakdown,
+    ModelConfigError,
     ModelKeyError,
     config_path,
     known_models,
@@ -62,12 +63,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _counted(arguments: argparse.Namespace) -> tuple[FlopsBreakdown, Sequence[CommonMistake]]:
-    config, seq_len = read_config(arguments.config), arguments.seq_len
+    file, seq_len = str(config_path(arguments.config)), arguments.seq_len
     try:
+        config = read_config(file)
         flops = model_flops(config, seq_len, masking=arguments.masking)
         return flops, mistakes(config, seq_len, masking=arguments.masking)
-    except ModelKeyError as error:
-        raise error.in_file(str(config_path(arguments.config))) from error
+    except ModelConfigError as error:
+        message = str(error.in_file(file) if isinstance(error, ModelKeyError) else error)
+        raise ConfigError([Problem(file, 0, 0, message.removeprefix(f"{file}: "))]) from error
 
 
 def _measured(arguments: argparse.Namespace) -> Run | None:

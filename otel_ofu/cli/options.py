@@ -12,7 +12,7 @@ import re
 import socket
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TextIO, TypeVar
 
 from otel_ofu.config import Config, load_config
@@ -37,13 +37,16 @@ def config_of(arguments: argparse.Namespace) -> Config:
     return Config() if arguments.config is None else load_config(arguments.config)
 
 
-def checked(settings: T, argument: str) -> T:
-    """The settings as they are. ConfigError with every mistake in them, under the argument."""
-    found = mistakes(settings, Surroundings(time.time(), os.environ))
-    problems = [
-        Problem(argument, 0, 0, f"{'.'.join(map(str, steps))}: {message}".removeprefix(": "))
-        for steps, message in found
-    ]
+def checked(settings: T, names: Mapping[str, str] | None = None) -> T:
+    """Settings that were made of options. ConfigError with every mistake, under its option.
+
+    `names`: the options that are not called as their key.
+    """
+    problems = []
+    for steps, message in mistakes(settings, Surroundings(time.time(), os.environ)):
+        key = str(steps[0])
+        option = (names or {}).get(key, f"--{key.replace('_', '-')}")
+        problems.append(Problem(option, 0, 0, message))
     if problems:
         raise ConfigError(problems)
     return settings

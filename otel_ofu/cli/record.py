@@ -16,11 +16,12 @@ from pathlib import Path
 from otel_ofu import __version__
 from otel_ofu.app.agent import Agent, run_until, stop_signals
 from otel_ofu.app.pipeline import Pipeline
+from otel_ofu.app.prepare import prepare
 from otel_ofu.app.source_reader import Factory
 from otel_ofu.app.sources import Chosen, choose
-from otel_ofu.app.telemetry import Ground, Telemetry
+from otel_ofu.app.telemetry import Dependencies, Telemetry
 from otel_ofu.cli import options
-from otel_ofu.config import Config, Jobs
+from otel_ofu.config import Config, Jobs, ReadConfig
 from otel_ofu.evidence.flags.settings import FlagSettings
 from otel_ofu.evidence.settings import EvidenceSettings, HostSettings
 from otel_ofu.model import Reading
@@ -92,7 +93,6 @@ def _recorded(factory: Factory, writer: RecordingWriter) -> Source:
 
 
 def _run(config: Config, chosen: Chosen, limit_s: float | None, stopped: threading.Event) -> None:
-    host = options.host_name()
     quiet = Config(
         receivers=config.receivers,
         jobs=Jobs(enabled=False),
@@ -101,8 +101,9 @@ def _run(config: Config, chosen: Chosen, limit_s: float | None, stopped: threadi
         ),
         rules=RulesSettings(enabled=False),
     )
-    ground = Ground(quiet, {}, SystemClock(), None, host)
+    prepared = prepare(ReadConfig(quiet), {})
+    shared = Dependencies(prepared, SystemClock(), None, options.host_name())
     screens = options.screen(config.exporters.console.mode, "recording")
-    telemetry = Telemetry(ground, screens, stopped)
-    pipeline = Pipeline(ground, telemetry, options.words(screens))
-    run_until(stopped, Agent(quiet, chosen, pipeline), limit_s)
+    telemetry = Telemetry(shared, screens, stopped)
+    pipeline = Pipeline(shared, telemetry, options.words(screens))
+    run_until(stopped, Agent(prepared, chosen, pipeline), limit_s)

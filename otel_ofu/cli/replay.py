@@ -11,14 +11,19 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from otel_ofu.app.agent import stop_signals
 from otel_ofu.app.deriving import deriver
+from otel_ofu.app.prepare import prepare
 from otel_ofu.app.replay import Replay, recorded_instants
-from otel_ofu.app.telemetry import Ground, Telemetry
+from otel_ofu.app.telemetry import Dependencies, Telemetry
 from otel_ofu.cli import options
+from otel_ofu.config import ReadConfig
 from otel_ofu.export.console.rows import DASH, short_model
 from otel_ofu.model import Observation
 from otel_ofu.model.clock import SystemClock
+from otel_ofu.rules.settings import RulesSettings
 from otel_ofu.sources.recording import RecordingSource, read_column_map
 
 INTERRUPTED = 130
@@ -112,15 +117,18 @@ def run(arguments: argparse.Namespace) -> int:
     options.logging_to_stderr(config.agent.log_level)
     columns = read_column_map(arguments.columns) if arguments.columns else None
     source = RecordingSource(arguments.file, columns)
-    ground = Ground(config, os.environ if arguments.config else {}, SystemClock(), None, "")
+    quiet = replace(config, rules=RulesSettings(enabled=False))
+    prepared = prepare(ReadConfig(quiet), os.environ if arguments.config else {})
+    shared = Dependencies(prepared, SystemClock(), None, "")
     summary = Summary()
     mode = config.exporters.console.mode if arguments.speed else "off"
     shown = options.screen(mode, f"replay of {arguments.file}")
     with stop_signals() as stopped:
-        telemetry = Telemetry(ground, [summary, *shown], stopped)
+        telemetry = Telemetry(shared, [summary, *shown], stopped)
         telemetry.start()
         try:
-            replay = Replay(source, deriver(config.receivers.gpu, ""), telemetry.export)
+            derived = deriver(config.receivers.gpu, "", known=prepared.skus)
+            replay = Replay(source, derived, telemetry.export)
             replay.play(recorded_instants(source), arguments.speed, stopped)
         finally:
             telemetry.close(float(config.agent.shutdown_deadline))

@@ -127,7 +127,7 @@ def _settings(arguments: argparse.Namespace) -> ServerSettings:
             ca_file=arguments.ca_file,
             timeout=QUERY_TIMEOUT,
         ),
-        "--from",
+        {"url": "--from"},
     )
 
 

@@ -11,17 +11,18 @@ import math
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from shutil import copytree
 
 from otel_ofu.app.deriving import deriver
-from otel_ofu.app.rules import rules_of
+from otel_ofu.app.prepare import configured_rules
 from otel_ofu.app.state import could_be_state_dir
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.cli import options
 from otel_ofu.config import Config
+from otel_ofu.diagnose import CauseBook, load_causes
 from otel_ofu.files.shipped import shipped
 from otel_ofu.files.yaml import read_yaml
 from otel_ofu.model import Observation
@@ -49,7 +50,7 @@ FILES = "rule files or folders; without any, the rules that come with otel-ofu"
 
 def add(parser: argparse.ArgumentParser) -> None:
     kinds = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    _files(kinds, "check", check, "find mistakes, and what is probably one")
+    _add_check(kinds)
     _files(kinds, "test", test, "run the tests in rule files, or files in promtool's format")
     _files(kinds, "list", list_, "list the rules")
     kinds.add_parser("schema", help="JSON Schema of a rule file, for editors").set_defaults(
@@ -67,6 +68,15 @@ def _files(
     parser.add_argument("files", nargs="*", metavar="FILE", help=FILES)
     parser.set_defaults(verb=verb)
     return parser
+
+
+def _add_check(kinds: options.Verbs) -> None:
+    parser = _files(kinds, "check", check, "find mistakes, and what is probably one")
+    parser.add_argument(
+        "--causes",
+        metavar="FILE",
+        help="causes that rules may list (default: causes.yaml of the folder, else the shipped)",
+    )
 
 
 def _add_backtest(kinds: options.Verbs) -> None:
@@ -116,11 +126,11 @@ def _add_explain(kinds: options.Verbs) -> None:
     parser.set_defaults(verb=run_explain)
 
 
-def _rules(files: Sequence[str]) -> RuleSet:
-    """The rules of the files. Raises ConfigError also without any rule in them."""
+def _rules(files: Sequence[str], causes: Collection[str] | None = None) -> RuleSet:
+    """The rules of the files, which may list `causes`. Raises ConfigError also without a rule."""
     if "" in files:
         raise ConfigError([Problem("command line", 0, 0, "'' is not a file")])
-    rules = load_rules(files or [shipped("rules")], load_registry())
+    rules = load_rules(files or [shipped("rules")], load_registry(), causes)
     if not _written(rules):
         raise ConfigError([Problem(", ".join(files), 0, 0, "no rules in it")])
     return rules
@@ -133,12 +143,36 @@ def _written(rules: RuleSet) -> list[str]:
 
 def check(arguments: argparse.Namespace) -> int:
     """Mistakes are errors (exit 2); what is probably one is a warning (exit 0)."""
-    rules = _rules(arguments.files)
+    rules = _checked(arguments)
     for problem in lint(rules):
         print(f"warning: {problem}")
     count = len(_written(rules))
     print(f"{count} rule{'' if count == 1 else 's'}: ok")
     return 0
+
+
+def _checked(arguments: argparse.Namespace) -> RuleSet:
+    """The rules. Raises ConfigError with the mistakes of their causes as well."""
+    problems: list[Problem] = []
+    causes: CauseBook | None = None
+    try:
+        causes = load_causes(_causes_file(arguments), load_registry())
+    except ConfigError as error:
+        problems += error.problems
+    try:
+        rules = _rules(arguments.files, causes.names if causes else None)
+    except ConfigError as error:
+        raise ConfigError([*problems, *error.problems]) from error
+    if problems:
+        raise ConfigError(problems)
+    return rules
+
+
+def _causes_file(arguments: argparse.Namespace) -> str | Path:
+    if arguments.causes:
+        return str(arguments.causes)
+    beside = (Path(name) / "causes.yaml" for name in arguments.files if name)
+    return next((path for path in beside if path.is_file()), shipped("rules") / "causes.yaml")
 
 
 def test(arguments: argparse.Namespace) -> int:
@@ -266,7 +300,7 @@ def _time(seconds: float) -> str:
 def run_explain(arguments: argparse.Namespace) -> int:
     """The parts of `expr` and `clear` with their values."""
     config = options.config_of(arguments)
-    rule = _named(rules_of(config), arguments.rule)
+    rule = _named(configured_rules(config), arguments.rule)
     if arguments.recording:
         store = _recorded(config, arguments.recording)
         return _explain(store, rule, arguments.entity)
@@ -303,7 +337,7 @@ def _recorded(config: Config, path: str) -> Store:
 
 
 def _retention(config: Config) -> Retention:
-    return retention_for(rules_of(config).expressions(), _step_s(config))
+    return retention_for(configured_rules(config).expressions(), _step_s(config))
 
 
 def _step_s(config: Config) -> float:

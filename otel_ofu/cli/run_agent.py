@@ -13,19 +13,14 @@ from dataclasses import dataclass
 
 from otel_ofu import __version__
 from otel_ofu.app.agent import Agent, run_until, stop_signals
-from otel_ofu.app.deriving import deriver
-from otel_ofu.app.exporters import otlp_targets
-from otel_ofu.app.job_reports import follower
 from otel_ofu.app.pipeline import Pipeline
-from otel_ofu.app.receiving import check_receiver
-from otel_ofu.app.rules import rules_of
+from otel_ofu.app.prepare import Prepared, prepare
 from otel_ofu.app.sources import Chosen, choose
 from otel_ofu.app.state import state_dir
-from otel_ofu.app.telemetry import Ground, Telemetry
+from otel_ofu.app.telemetry import Dependencies, Telemetry
 from otel_ofu.cli import options
 from otel_ofu.cli.demo import run_demo
-from otel_ofu.config import Config
-from otel_ofu.evidence import load_flags
+from otel_ofu.config import read_config
 from otel_ofu.model.clock import SystemClock
 from otel_ofu.model.errors import SourceUnavailable
 
@@ -50,36 +45,25 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    config = options.config_of(arguments)
+    prepared = prepare(read_config(arguments.config), os.environ)
     if arguments.check:
-        return _check(config, arguments.config)
+        print(f"{arguments.config or 'the default configuration'}: ok")
+        return 0
+    config = prepared.config
     options.logging_to_stderr(config.agent.log_level)
-    clock = SystemClock()
     try:
-        chosen = choose(config.receivers.gpu, clock)
+        chosen = choose(config.receivers.gpu, SystemClock())
     except SourceUnavailable as error:
         if not arguments.or_demo:
             raise
         print(f"no GPU counters on this machine, so this is the demo node.\n{error}\n")
-        return run_demo(config, speed=60.0, limit_s=arguments.limit_s)
-    return _Run(config, chosen, arguments.limit_s).run()
-
-
-def _check(config: Config, path: str | None) -> int:
-    """Everything that can be known without starting: files, addresses, SKUs."""
-    otlp_targets(config, os.environ)
-    deriver(config.receivers.gpu, "")
-    rules_of(config)
-    check_receiver(config)
-    load_flags(config.evidence.flags.files)
-    follower(config, SystemClock())
-    print(f"{path or 'the default configuration'}: good")
-    return 0
+        return run_demo(prepared, speed=60.0, limit_s=arguments.limit_s)
+    return _Run(prepared, chosen, arguments.limit_s).run()
 
 
 @dataclass(frozen=True)
 class _Run:
-    config: Config
+    prepared: Prepared
     chosen: Chosen
     limit_s: float | None
 
@@ -89,22 +73,21 @@ class _Run:
         return 0
 
     def _run(self, stopped: threading.Event) -> None:
-        config, host = self.config, options.host_name()
-        targets = otlp_targets(config, os.environ)
+        config, targets = self.prepared.config, self.prepared.targets
         sends = bool(targets or config.exporters.file.path or config.exporters.prometheus.listen)
         keeps = bool(targets) or config.rules.enabled
         folder = state_dir(config.state_dir, os.environ) if keeps else None
-        ground = Ground(config, os.environ, SystemClock(), folder, host)
+        shared = Dependencies(self.prepared, SystemClock(), folder, options.host_name())
         title = f"otel-ofu {__version__}: {self.chosen.message}"
         screens = options.screen(config.exporters.console.mode, title, sends=sends)
-        telemetry = Telemetry(ground, screens, stopped)
-        pipeline = Pipeline(ground, telemetry, options.words(screens))
-        agent = Agent(config, self.chosen, pipeline)
+        telemetry = Telemetry(shared, screens, stopped)
+        pipeline = Pipeline(shared, telemetry, options.words(screens))
+        agent = Agent(self.prepared, self.chosen, pipeline)
         print(self._first_line(telemetry, agent), file=sys.stderr, flush=True)
         run_until(stopped, agent, self.limit_s)
 
     def _first_line(self, telemetry: Telemetry, agent: Agent) -> str:
-        interval_s = float(self.config.receivers.gpu.interval)
+        interval_s = float(self.prepared.config.receivers.gpu.interval)
         where = ", ".join(telemetry.places) or "this terminal alone (no exporter is configured)"
         listens = f", listening at {', '.join(agent.places)}" if agent.places else ""
         words = f"{self.chosen.message}{listens}"

@@ -5,8 +5,25 @@ every mistake with file, line and column. Only `app` and `cli` see this package.
 """
 
 from otel_ofu.config.agent import Agent, Jobs
-from otel_ofu.config.load import config_from_text, load_config
+from otel_ofu.config.load import (
+    ReadConfig,
+    config_from_text,
+    config_read_from_text,
+    load_config,
+    read_config,
+)
 from otel_ofu.config.receivers import Gpu, Receivers
 from otel_ofu.config.types import Config
 
-__all__ = ["Agent", "Config", "Gpu", "Jobs", "Receivers", "config_from_text", "load_config"]
+__all__ = [
+    "Agent",
+    "Config",
+    "Gpu",
+    "Jobs",
+    "ReadConfig",
+    "Receivers",
+    "config_from_text",
+    "config_read_from_text",
+    "load_config",
+    "read_config",
+]

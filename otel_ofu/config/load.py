@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -18,8 +19,16 @@ from msgspec import inspect
 from otel_ofu.config.plugins import config_type
 from otel_ofu.config.types import Config
 from otel_ofu.files.settings import Surroundings, hook, mistakes
-from otel_ofu.files.yaml import YamlFile, convert, keys_only, parse_yaml, read_yaml
-from otel_ofu.model.errors import ConfigError
+from otel_ofu.files.yaml import (
+    Step,
+    Steps,
+    YamlFile,
+    convert_good,
+    keys_only,
+    parse_yaml,
+    read_yaml,
+)
+from otel_ofu.model.errors import ConfigError, Problem
 
 _PLAIN_TYPES = (
     inspect.BoolType,
@@ -30,41 +39,102 @@ _PLAIN_TYPES = (
 )
 
 
+@dataclass(frozen=True)
+class ReadConfig:
+    """A file as it was read: what of it is good, and every mistake.
+
+    Without a file the defaults hold. No problem shows what could be a token or a password.
+    """
+
+    config: Config
+    problems: Sequence[Problem] = ()
+    mistaken: Sequence[Steps] = ()
+    _file: YamlFile | None = None
+
+    def is_mistaken(self, *steps: Step) -> bool:
+        """Whether a mistake is at or above these steps."""
+        return any(steps[: len(each)] == each for each in self.mistaken)
+
+    def holds_mistakes(self, *steps: Step) -> bool:
+        """Whether a mistake is at or below these steps."""
+        return any(each[: len(steps)] == steps for each in self.mistaken)
+
+    def problem(self, steps: Steps, message: str) -> Problem:
+        """A problem at a key of the file; without a file, or without the key, it names the key."""
+        key = ".".join(str(step) for step in steps)
+        if self._file is None:
+            return Problem(key, 0, 0, message)
+        if steps not in self._file.positions:
+            message = f"{key}: {message}"
+        return _masked([self._file.problem(steps, message)])[0]
+
+
 def load_config(path: str | Path, environ: Mapping[str, str] | None = None) -> Config:
     """The configuration in a file. Raises ConfigError with every mistake and its position."""
-    with _no_secret_shown():
-        return _checked(read_yaml(path), environ)
+    return _good(read_config(path, environ))
 
 
 def config_from_text(
     text: str, path: str = "otel-ofu.yaml", environ: Mapping[str, str] | None = None
 ) -> Config:
     """The configuration in a text. Raises ConfigError with every mistake and its position."""
+    return _good(config_read_from_text(text, path, environ))
+
+
+def _good(read: ReadConfig) -> Config:
+    if read.problems:
+        raise ConfigError(read.problems)
+    return read.config
+
+
+def read_config(path: str | Path | None, environ: Mapping[str, str] | None = None) -> ReadConfig:
+    """The file with its mistakes. Raises ConfigError if it cannot be read as YAML at all."""
+    if path is None:
+        return ReadConfig(Config())
     with _no_secret_shown():
-        return _checked(parse_yaml(text, path), environ)
+        file = read_yaml(path)
+    return _read(file, environ)
 
 
-def _checked(file: YamlFile, environ: Mapping[str, str] | None) -> Config:
+def config_read_from_text(
+    text: str, path: str = "otel-ofu.yaml", environ: Mapping[str, str] | None = None
+) -> ReadConfig:
+    """As `read_config`, of a text."""
+    with _no_secret_shown():
+        file = parse_yaml(text, path)
+    return _read(file, environ)
+
+
+def _read(file: YamlFile, environ: Mapping[str, str] | None) -> ReadConfig:
     type_, problems = config_type(file)
-    try:
-        config = convert(file, type_, hook=hook)
-    except ConfigError as error:
-        raise ConfigError([*problems, *error.problems]) from None
+    converted = convert_good(file, type_, hook=hook)
+    problems += converted.problems
+    if converted.value is None:
+        return ReadConfig(Config(), _masked(problems), [()], file)
     around = Surroundings(time.time(), os.environ if environ is None else environ)
-    problems += [file.problem(steps, message) for steps, message in mistakes(config, around)]
-    if problems:
-        raise ConfigError(problems)
-    return config
+    found = [
+        (original, message)
+        for steps, message in mistakes(converted.value, around)
+        if (original := converted.steps(steps)) is not None
+    ]
+    problems += [file.problem(*mistake) for mistake in found]
+    problems.sort(key=lambda problem: (problem.line, problem.column))
+    mistaken = [*converted.bad, *(steps for steps, _ in found)]
+    return ReadConfig(converted.value, _masked(problems), mistaken, file)
 
 
 @contextmanager
 def _no_secret_shown() -> Iterator[None]:
-    """Mistakes are told without any text of the file that could be a token or a password."""
     try:
         yield
     except ConfigError as error:
-        plain = _plain_keys()
-        raise ConfigError([keys_only(p, plain) for p in error.problems]) from None
+        raise ConfigError(_masked(error.problems)) from None
+
+
+def _masked(problems: Sequence[Problem]) -> list[Problem]:
+    """The problems without any text of the file that could be a token or a password."""
+    plain = _plain_keys()
+    return [keys_only(problem, plain) for problem in problems]
 
 
 @cache

@@ -11,6 +11,7 @@ from otel_ofu.derive.settings import parse_reference_clock
 from otel_ofu.files.settings import (
     Between,
     Duration,
+    Existing,
     Mistake,
     Parsed,
     Settings,
@@ -40,7 +41,7 @@ class Gpu(Settings, frozen=True, kw_only=True):
     interval: Annotated[Duration, Between(Duration(0.1), Duration(3600))] = Duration(10)
     reference_clock: Annotated[str, Parsed(parse_reference_clock)] = "sku_table"
     precision: Precision = ""
-    skus_file: str = ""
+    skus_file: Annotated[str, Existing()] = ""
     serial_numbers: bool = False
     dcgm: DcgmSettings = DcgmSettings()
     nvml: NvmlSettings = NvmlSettings()

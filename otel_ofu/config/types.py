@@ -7,6 +7,7 @@ stands here.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Annotated
 
 import msgspec
 
@@ -14,7 +15,7 @@ from otel_ofu.config.agent import Agent, Jobs
 from otel_ofu.config.receivers import Receivers
 from otel_ofu.evidence.settings import EvidenceSettings
 from otel_ofu.export.settings import ExporterSettings
-from otel_ofu.files.settings import Mistake, Settings, Surroundings
+from otel_ofu.files.settings import Mistake, Settings, Surroundings, WritableFolder
 from otel_ofu.mfu.settings import MfuSettings
 from otel_ofu.notify import RouteSettings
 from otel_ofu.outbox.settings import OutboxSettings
@@ -24,7 +25,7 @@ from otel_ofu.rules.settings import RulesSettings
 class Config(Settings, frozen=True, kw_only=True):
     """Everything a user can set, at its default."""
 
-    state_dir: str = ""
+    state_dir: Annotated[str, WritableFolder()] = ""
     resource: dict[str, str] = {}
     receivers: Receivers = msgspec.field(default_factory=Receivers)
     exporters: ExporterSettings = ExporterSettings()

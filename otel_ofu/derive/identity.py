@@ -28,7 +28,7 @@ def device_attributes(
 ) -> dict[str, Attribute]:
     """What does not change while the device is there."""
     found: dict[str, Attribute | None] = {
-        "host.name": device.host or settings.host_name,
+        "host.name": settings.node_name or device.host or settings.host_name,
         "hw.id": device.uuid,
         "hw.name": _name(device),
         "hw.model": device.model,

@@ -20,13 +20,15 @@ class DeriverSettings:
     """`reference_clock`: a policy, or a fixed clock in Hz (finite, >= 1; else ValueError).
 
     `precision`: the domain that holds where a job declares none; empty = detect it.
-    `host_name` stands in where a device does not know its host.
+    `host_name` stands in where a device does not know its host; `node_name`, when a user set it,
+    stands in any case.
     """
 
     skus: Skus = field(default_factory=load_skus)
     reference_clock: ReferencePolicy = "sku_table"
     precision: str = ""
     host_name: str = ""
+    node_name: str = ""
     serial_numbers: bool = False
 
     def __post_init__(self) -> None:

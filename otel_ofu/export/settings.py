@@ -20,6 +20,7 @@ from otel_ofu.files.settings import (
     Settings,
     Size,
     Surroundings,
+    WritableFile,
 )
 from otel_ofu.net.settings import Address, TokenFile, parse_address
 from otel_ofu.net.tls import ServerCertificate, TlsFiles, check_tls_files
@@ -55,6 +56,10 @@ def header_list(value: str) -> Mapping[str, str]:
             raise ValueError(f"entry {position} is not key=value; allowed: key1=value1,key2=value2")
         headers[unquote(name.strip())] = unquote(text.strip())
     return headers
+
+
+def _parse_header_list(text: str) -> None:
+    _headers(header_list(text))
 
 
 def _parse_http_endpoint(text: str) -> None:
@@ -103,7 +108,7 @@ class OtlpExporterSettings(Settings, frozen=True, kw_only=True):
 
     endpoint: str = ""
     headers: list[Header] = []
-    headers_list: Annotated[str, Parsed(header_list)] = ""
+    headers_list: Annotated[str, Parsed(_parse_header_list)] = ""
     compression: Compression = "gzip"
     timeout: Annotated[Duration, Between(Duration(0.001), Duration(3600))] = Duration(10)
     tls: OtlpTls = OtlpTls()
@@ -136,7 +141,7 @@ class PrometheusSettings(ServerCertificate, frozen=True, kw_only=True):
 class FileSettings(Settings, frozen=True, kw_only=True):
     """OTLP as JSON lines; a file of `max_size` is set aside, and so many `backups` are kept."""
 
-    path: str = ""
+    path: Annotated[str, WritableFile()] = ""
     max_size: Annotated[Size, Between(Size(1), Size(2**40))] = Size(100 * 2**20)
     backups: Annotated[int, Between(0, 10_000)] = 3
 

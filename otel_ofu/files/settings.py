@@ -146,18 +146,51 @@ class Parsed:
 
 @dataclass(frozen=True, slots=True)
 class Existing:
-    """The path of a regular file that this user can read; empty: none."""
+    """The path of a file that this user can read, or where `or_folder` of a folder; empty: none."""
+
+    or_folder: bool = False
 
     def problem(self, value: str) -> str:
         if not value:
             return ""
         path = Path(value)
         try:
-            if not path.is_file():
-                return f"{value}: not a regular file" if path.exists() else f"no such file: {value}"
+            if not path.exists():
+                return f"no such file: {value}"
+            if not (path.is_file() or (self.or_folder and path.is_dir())):
+                return f"{value}: not a regular file"
         except (OSError, ValueError) as error:
             return f"{value}: {getattr(error, 'strerror', None) or error}"
         return "" if os.access(path, os.R_OK) else f"{value}: this user cannot read it"
+
+
+@dataclass(frozen=True, slots=True)
+class WritableFile:
+    """The path of a file that this user can write, or make with its folders; empty: none."""
+
+    def problem(self, value: str) -> str:
+        path = Path(value).expanduser()
+        if value and path.is_dir():
+            return f"{value}: a folder, not a file"
+        if value and path.exists():
+            return "" if os.access(path, os.W_OK) else f"{value}: this user cannot write it"
+        return _not_writable(value, path.absolute().parent) if value else ""
+
+
+@dataclass(frozen=True, slots=True)
+class WritableFolder:
+    """The path of a folder that this user can write, or make; empty: the default."""
+
+    def problem(self, value: str) -> str:
+        return _not_writable(value, Path(value).expanduser().absolute()) if value else ""
+
+
+def _not_writable(value: str, folder: Path) -> str:
+    nearest = next(each for each in (folder, *folder.parents) if each.exists())
+    if not nearest.is_dir():
+        return f"{value}: {nearest} is not a folder"
+    usable = os.access(nearest, os.W_OK | os.X_OK)
+    return "" if usable else f"{value}: this user cannot write {nearest}"
 
 
 def written(value: object) -> str:

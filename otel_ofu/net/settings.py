@@ -38,7 +38,7 @@ def parse_address(text: str) -> Address:
     host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
     proper = colon and host and port.isascii() and port.isdigit() and int(port) < 1 << 16
     if not proper or (":" in host and not text.startswith("[")):
-        raise ValueError(f"{text!r} is no address; allowed: host:port, such as 127.0.0.1:4318")
+        raise ValueError(f"{text!r} is not an address; allowed: host:port, such as 127.0.0.1:4318")
     return Address(host, int(port))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from otel_ofu.files.settings import Between, Duration, Parsed, Settings
+from otel_ofu.files.settings import Between, Duration, Existing, Parsed, Settings
 from otel_ofu.net.settings import ServerAccess, parse_url
 
 _QUERY_PATH = "/api/v1/query"
@@ -40,6 +40,6 @@ class RulesSettings(Settings, frozen=True, kw_only=True):
     """`paths`: files and folders of them; empty: the shipped rules, `causes_file` likewise."""
 
     enabled: bool = True
-    paths: list[str] = []
-    causes_file: str = ""
+    paths: list[Annotated[str, Existing(or_folder=True)]] = []
+    causes_file: Annotated[str, Existing()] = ""
     engine: EngineSettings = EngineSettings()

@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from otel_ofu.app.pipeline import Pipeline
-from otel_ofu.app.telemetry import Ground, Telemetry
-from otel_ofu.config import config_from_text
+from otel_ofu.app.prepare import prepare
+from otel_ofu.app.telemetry import Dependencies, Telemetry
+from otel_ofu.config import ReadConfig, config_from_text
 from otel_ofu.model import Entity, Observation, Window
 from otel_ofu.model.clock import VirtualClock
 from tests.export.servers import HttpServer, Reply, http_server
@@ -93,15 +94,11 @@ class Agent:
         path.write_text(rules)
         urls = {name: getattr(to, name).url for name in ("otlp", "webhook", "alertmanager")}
         self.clock = VirtualClock(now_s)
-        ground = Ground(
-            config_from_text(CONFIG.format(rules=path, **urls)),
-            {},
-            self.clock,
-            folder / "state",
-            "node-1",
-        )
-        self._telemetry = Telemetry(ground, [], threading.Event())
-        self._pipeline = Pipeline(ground, self._telemetry, lambda _text: None)
+        config = config_from_text(CONFIG.format(rules=path, **urls))
+        prepared = prepare(ReadConfig(config), {})
+        shared = Dependencies(prepared, self.clock, folder / "state", "node-1")
+        self._telemetry = Telemetry(shared, [], threading.Event())
+        self._pipeline = Pipeline(shared, self._telemetry, lambda _text: None)
         self._pipeline.start()
 
     def live(self, end_s: float, ofu: Ofu) -> None:

@@ -18,14 +18,15 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console
 
-from otel_ofu.app.demo_collectors import DemoAddition
+from otel_ofu.app.demo_collectors import DemoCollector
 from otel_ofu.app.deriving import deriver
 from otel_ofu.app.pipeline import Pipeline
+from otel_ofu.app.prepare import prepare
 from otel_ofu.app.replay import Replay, demo_instants
-from otel_ofu.app.telemetry import Ground, Telemetry
+from otel_ofu.app.telemetry import Dependencies, Telemetry
 from otel_ofu.catalog.prometheus_names import label_value, metric_name
 from otel_ofu.catalog.registry import Kind, load_registry
-from otel_ofu.config import config_from_text
+from otel_ofu.config import ReadConfig, config_from_text
 from otel_ofu.export.console import Table
 from otel_ofu.export.console.rows import COLUMNS, DASH
 from otel_ofu.export.prometheus import DEFAULT_LABELS
@@ -102,10 +103,10 @@ def _played(folder: Path, backend: HttpServer, screen: StringIO) -> str:
     clock = VirtualClock(START_S)
     source = DemoSource("debug-flag", gpus=GPUS, start_s=START_S)
     table = Table(Console(file=screen, width=200), title="")
-    ground = Ground(config, {}, clock, None, HOST)
-    telemetry = Telemetry(ground, [table], threading.Event())
-    pipeline = Pipeline(ground, telemetry, lambda _text: None)
-    pipeline.additions.append(DemoAddition(config, source, HOST))
+    shared = Dependencies(prepare(ReadConfig(config), {}), clock, None, HOST)
+    telemetry = Telemetry(shared, [table], threading.Event())
+    pipeline = Pipeline(shared, telemetry, lambda _text: None)
+    pipeline.collectors.append(DemoCollector(shared.prepared, source, HOST))
     replay = Replay(
         source, deriver(config.receivers.gpu, HOST), pipeline.take, clock, pipeline.judge
     )

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from otel_ofu.app.prepare import prepare
 from otel_ofu.app.state import state_dir
-from otel_ofu.app.telemetry import Ground, Telemetry
-from otel_ofu.config import config_from_text
+from otel_ofu.app.telemetry import Dependencies, Telemetry
+from otel_ofu.config import ReadConfig, config_from_text
 from otel_ofu.export.agent import agent_id
 from otel_ofu.model import Entity, Observation, Window
 from otel_ofu.model.clock import SystemClock
@@ -53,7 +54,8 @@ def test_what_was_not_sent_is_said_to_be_kept_only_where_it_is(
         "exporters: {otlp_http: {endpoint: http://127.0.0.1:9}, console: {mode: 'off'}}"
     )
     folder = tmp_path / "state"
-    telemetry = Telemetry(Ground(config, {}, SystemClock(), folder, "n"), [], threading.Event())
+    shared = Dependencies(prepare(ReadConfig(config), {}), SystemClock(), folder, "n")
+    telemetry = Telemetry(shared, [], threading.Event())
     telemetry.export([Observation(Entity("gpu", "1", {}), Window(0.0, 1.0), {"ofu": 0.4})])
     if deleted:
         shutil.rmtree(folder)

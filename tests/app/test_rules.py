@@ -13,10 +13,11 @@ import pytest
 
 from otel_ofu.app.deriving import deriver
 from otel_ofu.app.pipeline import Pipeline
+from otel_ofu.app.prepare import configured_rules, prepare
 from otel_ofu.app.replay import Replay, demo_instants
-from otel_ofu.app.rules import base_interval_s, rules_of
-from otel_ofu.app.telemetry import Ground, Telemetry
-from otel_ofu.config import Config, config_from_text
+from otel_ofu.app.rules import base_interval_s
+from otel_ofu.app.telemetry import Dependencies, Telemetry
+from otel_ofu.config import Config, ReadConfig, config_from_text
 from otel_ofu.model import Entity, Observation, Window
 from otel_ofu.model.clock import SystemClock, VirtualClock
 from otel_ofu.sources.demo import DemoSource
@@ -48,9 +49,9 @@ class World:
         )
         self.clock = VirtualClock()
         self.words: list[str] = []
-        ground = Ground(self.config, {}, SystemClock(), state, "node-1")
-        telemetry = Telemetry(ground, [], threading.Event())
-        self.pipeline = Pipeline(ground, telemetry, self.words.append, self.clock)
+        shared = Dependencies(prepare(ReadConfig(self.config), {}), SystemClock(), state, "node-1")
+        telemetry = Telemetry(shared, [], threading.Event())
+        self.pipeline = Pipeline(shared, telemetry, self.words.append, self.clock)
 
     def play(self, minutes: float, from_s: float = 0.0) -> None:
         """The demo from `from_s` on, in which the flag appears after 3 minutes."""
@@ -145,7 +146,7 @@ def test_findings_survive_a_restart_without_being_told_twice(tmp_path: Path) -> 
 
 
 def test_the_shipped_rules_load_and_have_one_interval() -> None:
-    rules = rules_of(Config())
+    rules = configured_rules(Config())
     assert len(rules) >= 12
     assert base_interval_s(rules) >= 10
 

@@ -34,7 +34,7 @@ def test_every_verb_has_a_help_text(tmp_path: Path, verb: str) -> None:
         (["demo", "--for", "10"], "'10' is not a duration such as 10s"),
         (["demo", "--for", "0s"], "must be longer than nothing"),
         (["demo", "--scenario", "storm"], "storm"),
-        (["demo", "--gpus", "0"], "--gpus: from 1 to"),
+        (["demo", "--gpus", "0"], "--gpus: must be from 1 to"),
         (["run", "-c", "/nonexistent.yaml"], "/nonexistent.yaml: cannot be read: No such file"),
         (["replay", "nothing.jsonl"], "nothing.jsonl"),
         (["replay", "x.csv"], "a CSV needs a column map"),
@@ -58,10 +58,10 @@ def test_a_bad_config_is_shown_with_all_its_mistakes(tmp_path: Path) -> None:
     assert "c.yaml:2:19: unknown key 'sourc'; did you mean source?" in done.stderr
 
 
-def test_a_good_config_is_called_good(tmp_path: Path) -> None:
+def test_a_config_without_mistakes_is_ok(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("receivers: {gpu: {interval: 1s}}\n")
     done = run(tmp_path, "run", "--check", "-c", "c.yaml")
-    assert (done.returncode, done.stdout) == (0, "c.yaml: good\n")
+    assert (done.returncode, done.stdout) == (0, "c.yaml: ok\n")
 
 
 def test_without_a_gpu_run_says_what_it_tried_and_what_to_do(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_a_gateway_makes_the_jobs_over_the_nodes_that_send_to_it(tmp_path: Path)
             "receivers: {otlp: {http: {endpoint: '127.0.0.1:0'}}}\nrules: {enabled: false}",
             "c.yaml:2:18: must be true where receivers.otlp listens",
         ),
-        ("receivers: {otlp: {grpc: {endpoint: '4317'}}}", "'4317' is no address"),
+        ("receivers: {otlp: {grpc: {endpoint: '4317'}}}", "'4317' is not an address"),
         (
             "mfu: {metrics: {my.mfu: speed}}",
             "c.yaml:1:25: unknown value 'speed'; one of: flops_per_gpu, mfu",

@@ -40,5 +40,11 @@ def test_a_run_that_cannot_be_is_one_clear_error(
 def test_a_mistake_in_a_config_names_the_file_that_was_given(config: Path) -> None:
     config.write_text(json.dumps({**models.LLAMA3_8B, "hidden_size": 1e300}), "utf-8")
     done = run(config.parent, "mfu", "mine.json")
-    assert done.returncode != 0
+    assert done.returncode == 2
     assert "mine.json: 'hidden_size' is 1e+300; allowed: " in done.stderr
+
+
+def test_a_config_that_is_not_there_ends_with_2_as_every_file_does(tmp_path: Path) -> None:
+    done = run(tmp_path, "mfu", "none.json")
+    assert done.returncode == 2
+    assert done.stderr == "none.json: cannot be read: No such file or directory\n"

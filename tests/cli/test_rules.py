@@ -27,6 +27,17 @@ groups:
 """
 
 
+CAUSES = """\
+causes:
+  - id: mine
+    title: My own
+    severity: S2
+    evidence:
+      - {when: "avg(ofu, 2m) < 20%", weight: 0.5}
+    next: [Look]
+"""
+
+
 @pytest.fixture
 def rules(tmp_path: Path) -> Path:
     path = tmp_path / "r.yaml"
@@ -49,6 +60,22 @@ def test_mistakes_are_told_with_line_column_and_caret(tmp_path: Path, rules: Pat
     assert done.stderr.startswith("r.yaml:7:")
     assert "^" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_rule_may_list_the_causes_that_the_agent_would_know(tmp_path: Path, rules: Path) -> None:
+    listed = GOOD.replace("        tests:\n", "        causes: [mine]\n        tests:\n")
+    rules.write_text(listed)
+    done = run(tmp_path, "rules", "check", "r.yaml")
+    assert done.returncode == 2
+    assert "r.yaml:11:18: unknown cause 'mine'" in done.stderr
+    (tmp_path / "causes.yaml").write_text(CAUSES)
+    assert run(tmp_path, "rules", "check", "r.yaml", "--causes", "causes.yaml").returncode == 0
+    assert run(tmp_path, "rules", "check", ".").stdout.endswith("1 rule: ok\n")
+    (tmp_path / "causes.yaml").write_text(CAUSES + "sevrity: {}\n")
+    rules.write_text(listed.replace("avg(ofu, 2m)", "avg(oofu, 2m)"))
+    both = run(tmp_path, "rules", "check", ".").stderr
+    assert "causes.yaml:" in both
+    assert "r.yaml:7:" in both
 
 
 def test_a_test_that_fails_says_when_it_fired(tmp_path: Path, rules: Path) -> None:
@@ -114,7 +141,7 @@ def test_a_recording_is_tried_and_two_versions_are_compared(tmp_path: Path, rule
         (["rules", "explain", "LowOfuWhileBusy"], 1, "is the agent running here?"),
         (["rules", "backtest", "nothing.jsonl"], 2, "nothing.jsonl"),
         (["rules", "export", "--to", "grafana"], 2, "invalid choice: 'grafana'"),
-        (["mfu", "nothing.json"], 1, "nothing.json"),
+        (["mfu", "nothing.json"], 2, "nothing.json"),
         (["explain", "abc"], 1, "no agent has kept anything in "),
         (["route", "--explain", "severity"], 2, "'severity' is not a label"),
         (["notify", "--test", "nobody"], 2, "unknown receiver 'nobody'"),

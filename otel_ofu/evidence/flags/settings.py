@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from otel_ofu.files.settings import Between, Duration, Settings
+from otel_ofu.files.settings import Between, Duration, Existing, Settings
 
 
 class FlagSettings(Settings, frozen=True, kw_only=True):
@@ -15,5 +15,5 @@ class FlagSettings(Settings, frozen=True, kw_only=True):
 
     enabled: bool = True
     interval: Annotated[Duration, Between(Duration(1), Duration(86400))] = Duration(30)
-    files: list[str] = []
+    files: list[Annotated[str, Existing()]] = []
     trust_pids: bool = False

@@ -1,14 +1,17 @@
 """YAML -> types, every mistake as file:line:column."""
 
-from otel_ofu.files.yaml.convert import convert, split_error
-from otel_ofu.files.yaml.parse import KEY, Steps, YamlFile, parse_yaml, problem_at, read_yaml
+from otel_ofu.files.yaml.convert import Converted, convert, convert_good, split_error
+from otel_ofu.files.yaml.parse import KEY, Step, Steps, YamlFile, parse_yaml, problem_at, read_yaml
 from otel_ofu.files.yaml.shown import keys_only
 
 __all__ = [
     "KEY",
+    "Converted",
+    "Step",
     "Steps",
     "YamlFile",
     "convert",
+    "convert_good",
     "keys_only",
     "parse_yaml",
     "problem_at",

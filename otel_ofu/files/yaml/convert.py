@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import getitem
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -27,11 +27,42 @@ Pattern = tuple[Step | None, ...]
 """Steps as msgspec tells them: None is some key of a mapping."""
 
 
+@dataclass(frozen=True)
+class Converted(Generic[T]):
+    """What a part of a file holds: its value without the bad parts, and a problem for each of them.
+
+    `value` is None when no part of it can be used.
+    """
+
+    value: T | None
+    problems: Sequence[Problem] = ()
+    bad: Collection[Steps] = ()
+    _original: Callable[[Steps], Steps] = tuple
+
+    def steps(self, steps: Steps) -> Steps | None:
+        """Where a part of the value is in the file; None if it is bad, or holds something bad."""
+        original = self._original(steps)
+        touched = any(original[: len(b)] == b or b[: len(original)] == original for b in self.bad)
+        return None if touched else original
+
+
 def convert(file: YamlFile, type_: type[T], steps: Steps = (), *, hook: Hook | None = None) -> T:
     """The part of a file under `steps` as `type_`. Raises ConfigError with all problems found.
 
     `hook` makes values of own types from plain ones; it raises ValueError with what is allowed.
-    msgspec tells one problem at a time: each bad part is cut out and the rest is looked at again.
+    """
+    converted = convert_good(file, type_, steps, hook=hook)
+    if converted.problems or converted.value is None:
+        raise ConfigError(converted.problems)
+    return converted.value
+
+
+def convert_good(
+    file: YamlFile, type_: type[T], steps: Steps = (), *, hook: Hook | None = None
+) -> Converted[T]:
+    """The part of a file under `steps` as `type_`, as far as it is good.
+
+    msgspec reports one problem at a time: each bad part is cut out and the rest is tried again.
     """
     tree: Any = file.tree
     for step in steps:
@@ -52,10 +83,8 @@ def convert(file: YamlFile, type_: type[T], steps: Steps = (), *, hook: Hook | N
             if repeated or not rest.cut(where, original):
                 break
         else:
-            if problems:
-                break
-            return value
-    raise ConfigError(problems)
+            return Converted(value, problems, rest.bad, rest.original)
+    return Converted(None, problems, rest.bad, rest.original)
 
 
 @dataclass(frozen=True)
@@ -112,7 +141,7 @@ class _Rest:
 
     def __init__(self, tree: Any) -> None:  # noqa: ANN401 - plain YAML data
         self.tree = tree
-        self._cut: set[Steps] = set()
+        self.bad: set[Steps] = set()
         self._dropped: dict[Steps, int] = {}
 
     def original(self, where: Steps) -> Steps:
@@ -126,13 +155,13 @@ class _Rest:
     def is_echo(self, where: Steps, message: str) -> bool:
         """Whether a key is missing only because its bad value was cut out."""
         missing = _MISSING.search(message)
-        return missing is not None and (*where, missing["name"]) in self._cut
+        return missing is not None and (*where, missing["name"]) in self.bad
 
     def cut(self, where: Steps, original: Steps) -> bool:
         """Cuts out the part at `where`; False when it is the whole."""
         if not where:
             return False
-        self._cut.add(original)
+        self.bad.add(original)
         self.tree = self._without(self.tree, where, original)
         return True
 

@@ -37,14 +37,14 @@ class YamlFile:
     path: str
     text: str
     tree: Any
-    places: Mapping[Steps, tuple[int, int]] = field(repr=False)
+    positions: Mapping[Steps, tuple[int, int]] = field(repr=False)
     scalars: Mapping[Steps, yaml.ScalarNode] = field(repr=False)
 
     def problem(self, steps: Steps, message: str) -> Problem:
         """A problem at the value under `steps`, or at the nearest part above that exists."""
-        while steps and steps not in self.places:
+        while steps and steps not in self.positions:
             steps = steps[:-1]
-        line, column = self.places.get(steps, (1, 1))
+        line, column = self.positions.get(steps, (1, 1))
         return problem_at(self.path, self.text, line, column, message)
 
     def key_problem(self, steps: Steps, message: str) -> Problem:
@@ -173,7 +173,7 @@ def _build(path: str, text: str, node: yaml.Node | None) -> YamlFile:
     tree = walk.value(node, ()) if node is not None else None
     if walk.problems:
         raise ConfigError(walk.problems)
-    return YamlFile(path, text, tree, walk.places, walk.scalars)
+    return YamlFile(path, text, tree, walk.positions, walk.scalars)
 
 
 class _Walk:
@@ -184,12 +184,12 @@ class _Walk:
         self._text = text
         self._seen: set[int] = set()
         self._constructor = yaml.constructor.SafeConstructor()
-        self.places: dict[Steps, tuple[int, int]] = {}
+        self.positions: dict[Steps, tuple[int, int]] = {}
         self.scalars: dict[Steps, yaml.ScalarNode] = {}
         self.problems: list[Problem] = []
 
     def value(self, node: yaml.Node, steps: Steps) -> Any:  # noqa: ANN401 - plain YAML data
-        self.places[steps] = _start(node)
+        self.positions[steps] = _start(node)
         if len(steps) > MAX_DEPTH:
             return self._refuse(node, f"nested deeper than {MAX_DEPTH}")
         if id(node) in self._seen:
@@ -214,7 +214,7 @@ class _Walk:
                 self._refuse(key_node, f"duplicate key {key!r}, first on line {first[key]}")
                 continue
             first[key] = _start(key_node)[0]
-            self.places[(*steps, key, KEY)] = _start(key_node)
+            self.positions[(*steps, key, KEY)] = _start(key_node)
             yield key, self.value(value_node, (*steps, key))
 
     def _scalar(self, node: yaml.Node, steps: Steps) -> Any:  # noqa: ANN401 - plain YAML data

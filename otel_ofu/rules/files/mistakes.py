@@ -78,5 +78,5 @@ class Mistakes:
             return 0.0
 
     def position(self, steps: Steps) -> FilePosition:
-        line, column = self.file.places.get(steps, (0, 0))
+        line, column = self.file.positions.get(steps, (0, 0))
         return FilePosition(self.file.path, line, column)

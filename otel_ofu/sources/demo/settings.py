@@ -8,8 +8,8 @@ from typing import Annotated
 from otel_ofu.files.settings import Between, Mistake, Settings, Surroundings
 from otel_ofu.model.errors import ConfigError
 
-MOST_GPUS = 1024
-"""Starting value: 128 nodes of 8 GPUs, which a laptop simulates faster than they happen."""
+MOST_GPUS = 10_000
+"""Starting value: a large fleet, which a laptop simulates faster than it happens."""
 LARGEST_SEED = 2**63 - 1
 """NumPy takes larger ones; YAML integers beyond are a slip of the keyboard."""
 

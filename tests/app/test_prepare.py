@@ -1,0 +1,87 @@
+"""What `run` refuses `run --check` refuses, in one answer, each mistake with its position."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from otel_ofu.app.prepare import prepare
+from otel_ofu.config import config_read_from_text
+from otel_ofu.model.errors import ConfigError
+
+RULES = """\
+groups:
+  - name: mine
+    rules:
+      - alert: Low
+        each: gpu
+        expr: avg(oofu, 2m) < 30%
+        labels: {severity: warning}
+        causes: [nonsense]
+"""
+
+
+def problems(text: str, environ: dict[str, str] | None = None) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        prepare(config_read_from_text(text, "c.yaml", environ or {}), environ or {})
+    return [str(problem) for problem in caught.value.problems]
+
+
+def test_mistakes_of_types_of_values_of_files_and_of_the_environment_are_one_answer(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "r.yaml").write_text(RULES)
+    (tmp_path / "skus.yaml").write_text("skus: {mine: {cloc: 1}}\n")
+    text = (
+        "receivers:\n"
+        "  gpu:\n"
+        "    intervall: 1s\n"
+        "    reference_clock: fast\n"
+        f"    skus_file: {tmp_path}/skus.yaml\n"
+        "rules:\n"
+        f"  paths: [{tmp_path}/r.yaml, {tmp_path}/none.yaml]\n"
+        "evidence: {flags: {files: [/nonexistent/flags.yaml]}}\n"
+    )
+    found = problems(text, {"OTEL_RESOURCE_ATTRIBUTES": "justkey"})
+    for expected in (
+        "c.yaml:3:5: unknown key 'intervall'; did you mean interval?",
+        "c.yaml:4:22: 'fast' is not sku_table",
+        f"{tmp_path}/skus.yaml:1:",
+        f"{tmp_path}/r.yaml:6:",
+        f"{tmp_path}/r.yaml:8:18: unknown cause 'nonsense'",
+        "c.yaml:7:",
+        "c.yaml:8:28: ",
+        "environment: OTEL_RESOURCE_ATTRIBUTES: entry 1",
+    ):
+        assert any(each.startswith(expected) for each in found), (expected, found)
+
+
+def test_a_mistake_does_not_become_a_second_one_by_its_default(tmp_path: Path) -> None:
+    path = tmp_path / "none.yaml"
+    (only,) = problems(f"rules: {{causes_file: {path}}}")
+    assert only == f"c.yaml:1:22: no such file: {path}"
+
+
+def test_a_bad_variable_for_an_exporter_of_the_file_stands_at_the_exporter() -> None:
+    text = "exporters:\n  otlp_http: {endpoint: 'http://h:4318'}\n"
+    (found,) = problems(text, {"OTEL_EXPORTER_OTLP_TIMEOUT": "ten"})
+    assert found.startswith("c.yaml:2:14: ")
+    assert "OTEL_EXPORTER_OTLP_TIMEOUT: 'ten'" in found
+
+
+@pytest.mark.parametrize(
+    ("text", "environ", "host", "service"),
+    [
+        ("resource: {host.name: node7, service.name: mine}", {}, "node7", "mine"),
+        ("", {"OTEL_RESOURCE_ATTRIBUTES": "host.name=n8,service.name=env"}, "n8", "env"),
+        ("", {"OTEL_SERVICE_NAME": "other"}, "here", "other"),
+        ("", {}, "here", None),
+    ],
+)
+def test_the_names_that_a_user_gives_are_used(
+    text: str, environ: dict[str, str], host: str, service: str | None
+) -> None:
+    prepared = prepare(config_read_from_text(text, "c.yaml", environ), environ)
+    assert prepared.host_name("here") == host
+    assert prepared.attributes.get("service.name") == service
