@@ -27,8 +27,8 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "report": ("report", "OFU beside the MFU that jobs report, as a page"),
     "rules": ("rules", "check, test, try, export and explain rules"),
     "explain": ("explain", "everything that a diagnosis rests on"),
-    "route": ("route", "which route a diagnosis takes"),
-    "notify": ("notify", "send a sample to a receiver"),
+    "route": ("route", "which routes an alert takes"),
+    "notify": ("notify", "send a test notification to a receiver"),
     "mfu": ("mfu", "model FLOPs per token of a Hugging Face config.json"),
 }
 """Verb -> its module in this folder, and what it does. Only the module that is used is imported."""

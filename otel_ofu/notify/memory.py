@@ -17,7 +17,6 @@ import msgspec
 from otel_ofu.files.sqlite_file import Form
 from otel_ofu.files.sqlite_table import Change, Rows, SqliteTables, Table
 from otel_ofu.model.errors import OtelOfuError
-from otel_ofu.notify import alert as alerts
 from otel_ofu.notify.alert import Alert
 from otel_ofu.notify.grouping import Group
 
@@ -70,7 +69,7 @@ class RouteMemory:
     def save(self, changes: Changes) -> bool:
         """Writes the changes as a whole; False if the disk did not take them."""
         return self._file.save(
-            _change(_ALERTS, changes.alerts, alerts.encode),
+            _change(_ALERTS, changes.alerts, msgspec.json.encode),
             _change(_GROUPS, changes.groups, _encode),
         )
 
@@ -79,7 +78,7 @@ class RouteMemory:
 
 
 def _load(rows: Rows) -> Found:
-    found = [alerts.decode(raw) for _, raw in rows(_ALERTS)]
+    found = [msgspec.json.decode(raw, type=Alert) for _, raw in rows(_ALERTS)]
     return found, {key: msgspec.json.decode(raw, type=SavedGroup) for key, raw in rows(_GROUPS)}
 
 

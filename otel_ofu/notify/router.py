@@ -14,8 +14,7 @@ from pathlib import Path
 
 from otel_ofu.model import Finding
 from otel_ofu.model.clock import Clock
-from otel_ofu.notify.alert import Alert, clean
-from otel_ofu.notify.alert_store import AlertStore
+from otel_ofu.notify.alert import Alert, AlertStore, clean
 from otel_ofu.notify.alertmanager import AlertmanagerSender, servers_of
 from otel_ofu.notify.grouping import (
     Group,
