@@ -33,14 +33,14 @@ _PER = {"s": "second", "m": "minute", "min": "minute", "h": "hour", "d": "day"}
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9]+")
 
 
-class Name(NamedTuple):
+class PrometheusName(NamedTuple):
     """A metric's name with its suffixes; `unit` is the part of it that is the unit, or empty."""
 
     metric: str
     unit: str
 
 
-def metric_name(name: str, unit: str, kind: Kind) -> Name:
+def metric_name(name: str, unit: str, kind: Kind) -> PrometheusName:
     """`hw.energy`, `J`, counter: `hw_energy_joules_total` with the unit `joules`."""
     tokens = [t for t in _NOT_IN_NAMES.split(name) if t]
     suffix = "ratio" if unit == "1" and kind == "gauge" else ""
@@ -49,7 +49,7 @@ def metric_name(name: str, unit: str, kind: Kind) -> Name:
     if kind == "counter":
         tokens = [t for t in tokens if t != "total"] + ["total"]
     joined = "_".join(tokens)
-    return Name(f"_{joined}" if joined[:1].isdigit() else joined, "_".join(added))
+    return PrometheusName(f"_{joined}" if joined[:1].isdigit() else joined, "_".join(added))
 
 
 def label_value(value: object) -> str:

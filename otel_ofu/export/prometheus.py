@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from otel_ofu.catalog.prometheus_names import (
-    Name,
+    PrometheusName,
     help_text,
     label_value,
     metric_name,
@@ -51,7 +51,7 @@ class PageOptions:
 class _Family:
     """One metric: its head, and its samples by label set; of two equal ones the later counts."""
 
-    name: Name
+    name: PrometheusName
     metric: Metric
     samples: dict[str, float] = field(default_factory=dict)
 

@@ -25,7 +25,7 @@ from otel_ofu.rules.language.syntax import (
     placed,
     walk,
 )
-from otel_ofu.rules.numpy.evaluation import Demand, Evaluator
+from otel_ofu.rules.numpy.evaluation import Demand, NodeEvaluator
 from otel_ofu.rules.numpy.samples import RoundSamples
 from otel_ofu.rules.verdicts import (
     UNKNOWN,
@@ -71,7 +71,7 @@ class _Judge:
     def __init__(self, store: Store, questions: Sequence[Question], at_s: float) -> None:
         self._store = store
         self._samples = RoundSamples(store, at_s, _windows(questions))
-        self._evaluators: dict[Demand, Evaluator] = {}
+        self._evaluators: dict[Demand, NodeEvaluator] = {}
         self._nobody = {kind: ~store.slots(kind).live() for kind in KINDS}
         self.rosters = {kind: Roster(store.slots(kind).by_column()) for kind in KINDS}
 
@@ -95,10 +95,10 @@ class _Judge:
                 value = float(evaluator.values(kind, node)[column])
                 yield Explained(to_text(node), depth, value=value)
 
-    def _evaluator(self, question: Question) -> Evaluator:
+    def _evaluator(self, question: Question) -> NodeEvaluator:
         demand = Demand(question.min_coverage, question.min_peers)
         if demand not in self._evaluators:
-            self._evaluators[demand] = Evaluator(self._store, self._samples, demand)
+            self._evaluators[demand] = NodeEvaluator(self._store, self._samples, demand)
         return self._evaluators[demand]
 
 
@@ -123,7 +123,9 @@ def _windows(questions: Sequence[Question]) -> Iterator[tuple[EntityKind, Over]]
                 yield owner(kind, node.scope), node
 
 
-def _evidence(evaluator: Evaluator, kind: EntityKind, leaf: Compare | FlagCondition) -> Comparison:
+def _evidence(
+    evaluator: NodeEvaluator, kind: EntityKind, leaf: Compare | FlagCondition
+) -> Comparison:
     verdicts = _verdicts(evaluator.truths(kind, leaf))
     if isinstance(leaf, FlagCondition):
         values = np.where(verdicts == UNKNOWN, np.nan, verdicts).astype(np.float32)
@@ -138,7 +140,7 @@ def _evidence(evaluator: Evaluator, kind: EntityKind, leaf: Compare | FlagCondit
     )
 
 
-def _coverages(evaluator: Evaluator, kind: EntityKind, leaf: Compare) -> tuple[Values, ...]:
+def _coverages(evaluator: NodeEvaluator, kind: EntityKind, leaf: Compare) -> tuple[Values, ...]:
     """The coverage of each window and group that a comparison is about."""
     parts = [node for node, _ in visible(leaf) if isinstance(node, Over | Aggregate)]
     return tuple(evaluator.coverage(kind, node) for node in parts)

@@ -49,7 +49,7 @@ class Demand:
     min_peers: int
 
 
-class Evaluator:
+class NodeEvaluator:
     """The values of one round under one demand; `samples` may serve several demands."""
 
     def __init__(self, store: Store, samples: RoundSamples, demand: Demand) -> None:

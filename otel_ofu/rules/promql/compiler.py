@@ -8,7 +8,6 @@ person would write them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import assert_never
 
@@ -47,10 +46,12 @@ from otel_ofu.rules.promql.vectors import (
     by,
     compares,
     infix,
+    intersection,
     joinable,
     negative,
     number,
     scalar,
+    union,
 )
 
 # Starting value: what servers and proxies take in one form; the longest shipped rule has 3,400.
@@ -147,9 +148,9 @@ class Compiler:
             case Not():
                 return self.fails(node.operand)
             case And():
-                return _intersection(self.holds(operand) for operand in node.operands)
+                return intersection(self.holds(operand) for operand in node.operands)
             case Or():
-                return _union(self.holds(operand) for operand in node.operands)
+                return union(self.holds(operand) for operand in node.operands)
             case _:
                 assert_never(node)
 
@@ -163,9 +164,9 @@ class Compiler:
             case Not():
                 return self.holds(node.operand)
             case And():
-                return _union(self.fails(operand) for operand in node.operands)
+                return union(self.fails(operand) for operand in node.operands)
             case Or():
-                return _intersection(self.fails(operand) for operand in node.operands)
+                return intersection(self.fails(operand) for operand in node.operands)
             case _:
                 assert_never(node)
 
@@ -254,17 +255,6 @@ class Compiler:
             return result
         enough = infix(">=", aggregate("count", labels, operand.text), float(least))
         return both([result, enough])
-
-
-def _union(operands: Iterable[Vector | None]) -> Vector | None:
-    there = [operand for operand in operands if operand is not None]
-    return any_of(there) if there else None
-
-
-def _intersection(operands: Iterable[Vector | None]) -> Vector | None:
-    given = list(operands)
-    there = [operand for operand in given if operand is not None]
-    return both(there) if len(there) == len(given) else None
 
 
 def alert_query(expression: Expression, registry: Registry, settings: CompilerSettings) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from otel_ofu.rules.functions import ScalarFunction
@@ -96,6 +96,19 @@ def both(operands: Sequence[Vector]) -> Vector:
 def any_of(operands: Sequence[Vector]) -> Vector:
     """Those that are in one of the vectors, with the value of the first that has it."""
     return _chain(" or ", operands)
+
+
+def union(operands: Iterable[Vector | None]) -> Vector | None:
+    """Those that are in one of the vectors; None stands for no entity ever."""
+    there = [operand for operand in operands if operand is not None]
+    return any_of(there) if there else None
+
+
+def intersection(operands: Iterable[Vector | None]) -> Vector | None:
+    """Those that are in all of the vectors; None stands for no entity ever."""
+    given = list(operands)
+    there = [operand for operand in given if operand is not None]
+    return both(there) if len(there) == len(given) else None
 
 
 def _chain(operator: str, operands: Sequence[Vector]) -> Vector:
