@@ -98,13 +98,18 @@ class Rule:
     @property
     def condition_id(self) -> str:
         """Changes when what the rule looks at does."""
-        return stable_hash(_text(self.condition), _text(self.clear), str(self.limits))
+        return stable_hash(_text(self.condition), _text(self.clear), _stored(self.limits))
 
 
 def stable_hash(*parts: object) -> str:
     """64 bits as 16 hexadecimal digits, the same on every machine and after every restart."""
     text = json.dumps(parts, ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _stored(limits: DataLimits) -> str:
+    """As it is in the ids of stored rules, whatever the class is called."""
+    return f"Limits(min_coverage={limits.min_coverage!r}, min_peers={limits.min_peers!r})"
 
 
 def _text(condition: Expression | SilentFor | None) -> str:
