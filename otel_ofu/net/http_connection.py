@@ -6,6 +6,7 @@ Enters: bytes of a connection. Leaves: requests for the handlers, and their answ
 from __future__ import annotations
 
 import asyncio
+import math
 import socket
 import threading
 from contextlib import suppress
@@ -59,6 +60,7 @@ class Connection(asyncio.Protocol):
         self._is_full = False
         self._stream: asyncio.Task[None] | None = None
         self._taken: asyncio.Event | None = None
+        self._due_s = math.inf
         self._timer: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
         self._thread = threading.get_ident()
@@ -79,7 +81,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         del exc
         self._shared.leave(self)
-        self._stop_timer()
+        self._set_timer(math.inf)
         if self._stream is not None:
             self._stream.cancel()
         if not self._at_work:
@@ -108,7 +110,7 @@ class Connection(asyncio.Protocol):
         self._is_full = False
         if self._taken:
             self._taken.set()
-            self._stop_timer()
+            self._stop_waiting()
         if self._taken or self._refused:
             self._out.resume_reading()
         elif not (self._at_work or self._out.is_closing()):
@@ -198,7 +200,7 @@ class Connection(asyncio.Protocol):
     def _hand_over(self) -> None:
         assert self._head is not None  # noqa: S101 - see _find_route
         assert self._route is not None  # noqa: S101 - as above
-        self._stop_timer()
+        self._stop_waiting()
         self._at_work = True
         self._number += 1
         reply = partial(self._reply, self._number)
@@ -311,16 +313,27 @@ class Connection(asyncio.Protocol):
             self._content = b""
 
     def _wait(self, seconds: float) -> None:
-        self._stop_timer()
-        self._timer = self._loop.call_later(seconds, self._time_is_up)
+        """A new deadline. A timer that ends before it stays: it looks at the deadline then.
 
-    def _stop_timer(self) -> None:
+        A timer for each of them took a tenth of the time of a small request.
+        """
+        self._due_s = self._loop.time() + seconds
+        if self._timer is None or self._timer.when() > self._due_s:
+            self._set_timer(self._due_s)
+
+    def _stop_waiting(self) -> None:
+        self._due_s = math.inf
+
+    def _set_timer(self, due_s: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
+        self._timer = None if due_s == math.inf else self._loop.call_at(due_s, self._check_time)
 
-    def _time_is_up(self) -> None:
+    def _check_time(self) -> None:
         self._timer = None
+        if self._due_s > self._loop.time():
+            self._set_timer(self._due_s)
+            return
         if self._body is not None and not (self._refused or self._at_work or self._is_full):
             self._refuse(Refusal(408, "the body did not come in time"))
         else:

@@ -93,7 +93,7 @@ def _path(method: str, target: str, headers: dict[str, str], *, is_1_1: bool) ->
     host = headers.get("host", "" if not is_1_1 else None)
     if host is None:
         raise BadRequestError(400, "no Host header")
-    absolute = _ABSOLUTE.fullmatch(target)
+    absolute = None if target.startswith("/") else _ABSOLUTE.fullmatch(target)
     if absolute is not None:
         host = headers["host"] = absolute[1]
         target = absolute[2] if absolute[2].startswith("/") else f"/{absolute[2]}"

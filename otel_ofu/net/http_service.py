@@ -123,29 +123,38 @@ def plain_text(_head: Head | None, refusal: Refusal) -> Response:
     return Response(body, status=refusal.status, headers=refusal.headers)
 
 
-@dataclass(frozen=True, slots=True)
 class Service:
     """`allows` is asked with the `Authorization` of each request, whatever its path.
 
     `refused` makes an answer of a refusal; its head is None where none could be read.
     """
 
-    routes: Sequence[Route]
-    allows: Callable[[str], bool] | None = None
-    refused: Callable[[Head | None, Refusal], Response] = plain_text
+    def __init__(
+        self,
+        routes: Sequence[Route],
+        allows: Callable[[str], bool] | None = None,
+        refused: Callable[[Head | None, Refusal], Response] = plain_text,
+    ) -> None:
+        self.refused = refused
+        self._allows = allows
+        self._routes: dict[str, dict[str, Route]] = {}
+        for route in routes:
+            self._routes.setdefault(route.path, {})[route.method] = route
+        for methods in self._routes.values():
+            if "GET" in methods:
+                methods["HEAD"] = methods["GET"]
 
     def find(self, head: Head) -> Route | Refusal:
         """The route of a head whose body is welcome."""
-        if self.allows and not self.allows(head.headers.get("authorization", "")):
+        if self._allows and not self._allows(head.headers.get("authorization", "")):
             return Refusal(401, "a bearer token is required")
-        routes = {route.method: route for route in self.routes if route.path == head.path}
-        if not routes:
-            paths = ", ".join(sorted({route.path for route in self.routes}))
+        methods = self._routes.get(head.path)
+        if methods is None:
+            paths = ", ".join(sorted(self._routes))
             return Refusal(404, f"{head.path[:80]} not found; available: {paths}")
-        route = routes.get("GET" if head.method == "HEAD" else head.method)
+        route = methods.get(head.method)
         if route is None:
-            every = [*routes, *(["HEAD"] if "GET" in routes else [])]
-            allow = ", ".join(sorted(every))
+            allow = ", ".join(sorted(methods))
             return Refusal(405, f"allowed: {allow}", allow=allow)
         return route.check(head) or _body_refusal(head, route) or route
 

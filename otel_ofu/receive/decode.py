@@ -88,9 +88,8 @@ class Decoder:
         found = [
             self._layout(work, span) or self._reader.resource(raw, *span, count) for span in slices
         ]
-        # Last: protobuf builds each message of a request, however many there are.
         if not slices or not all(isinstance(each, Layout) for each in found):
-            validate(raw)
+            _validate_unknown(raw, slices, found)
         alike: dict[tuple[Columns, bool], list[tuple[int, Entity]]] = {}
         for span, layout in zip(slices, found, strict=True):
             if isinstance(layout, RawResource):
@@ -213,17 +212,30 @@ def _account(result: Sorted | Layout, intake: Intake) -> None:
         intake.rejected.update(result.rejected)
 
 
-def validate(raw: bytes) -> None:
-    """MalformedError unless protobuf takes the bytes for a metrics request."""
+def _validate_unknown(
+    raw: bytes, slices: Sequence[tuple[int, int]], found: Sequence[Layout | RawResource]
+) -> None:
+    """MalformedError unless protobuf takes what was not taken before.
+
+    After the counting walk: protobuf builds each message, however many there are. And without the
+    resources of known layouts, which nobody counted.
+    """
     from google.protobuf.message import DecodeError  # noqa: PLC0415 - when first used
     from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (  # noqa: PLC0415 - as above
         ExportMetricsServiceRequest,
     )
+    from opentelemetry.proto.metrics.v1.metrics_pb2 import ResourceMetrics  # noqa: PLC0415 - as above
 
+    pairs = zip(slices, found, strict=True)
+    unknown = [span for span, each in pairs if isinstance(each, RawResource)]
     try:
-        ExportMetricsServiceRequest.FromString(raw)
+        if len(unknown) == len(slices):
+            ExportMetricsServiceRequest.FromString(raw)
+        else:
+            for start, end in unknown:
+                ResourceMetrics.FromString(raw[start:end])
     except DecodeError as error:
-        raise MalformedError("the body is no ExportMetricsServiceRequest in protobuf") from error
+        raise MalformedError("the body is not an ExportMetricsServiceRequest") from error
 
 
 def require_upb() -> None:

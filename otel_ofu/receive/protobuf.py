@@ -5,7 +5,7 @@ Enters: bytes. Leaves: tags and spans. The places are what protobuf's own classe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from otel_ofu.receive.points import MalformedError
 from otel_ofu.receive.sizes import Count
@@ -15,8 +15,31 @@ Field = tuple[int, int, int]
 ends."""
 
 _LONGEST_VARINT = 10
+_MAX_DEPTH = 100
+"""Messages in messages. Source: the default of protobuf's parser, which refuses more."""
+_FIELDS_OF_A_MESSAGE = 6
+"""To walk into a message takes as long as that many fields: 2 us and 0.3 us."""
 _MORE = 0x80
 """Every byte of a varint but its last has this bit."""
+
+
+_NONE: Mapping[int, str] = {}
+_MESSAGES: Mapping[str, Mapping[int, str]] = {
+    "AnyValue": {0x2A: "ArrayValue", 0x32: "KeyValueList"},
+    "ArrayValue": {0x0A: "AnyValue"},
+    "KeyValueList": {0x0A: "KeyValue"},
+    "KeyValue": {0x12: "AnyValue"},
+    "InstrumentationScope": {0x1A: "KeyValue"},
+    "Exemplar": {0x3A: "KeyValue"},
+    "histogram": {0x4A: "KeyValue", 0x42: "Exemplar"},
+    "exponential histogram": {0x0A: "KeyValue", 0x42: "Buckets", 0x4A: "Buckets", 0x5A: "Exemplar"},
+    "summary": {0x3A: "KeyValue", 0x32: "ValueAtQuantile"},
+}
+"""Messages that are not read, and those of which nothing but the text or number is: which of their
+fields hold messages. Points go by their form.
+
+Source: opentelemetry-proto 1.9, metrics/v1/metrics.proto, common/v1/common.proto.
+"""
 
 
 def fields(raw: bytes, at: int, end: int, count: Count) -> Iterator[Field]:
@@ -68,3 +91,17 @@ def _varint(raw: bytes, at: int, end: int) -> tuple[int, int]:
         if byte < _MORE:
             return value, at + 1
     raise MalformedError("the body holds a number of more than 64 bits")
+
+
+def count_fields(
+    raw: bytes, span: tuple[int, int], message: str, count: Count, depth: int = 0
+) -> None:
+    """Counts what is in a message that nobody reads; protobuf builds it all the same."""
+    if depth > _MAX_DEPTH:
+        raise MalformedError(f"the body has messages nested more than {_MAX_DEPTH} deep")
+    inside = _MESSAGES.get(message, _NONE)
+    for tag, begin, stop in fields(raw, *span, count):
+        inner = inside.get(tag)
+        if inner is not None and begin < stop:
+            count.fields_left -= _FIELDS_OF_A_MESSAGE
+            count_fields(raw, (begin, stop), inner, count, depth + 1)

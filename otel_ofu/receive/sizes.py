@@ -26,8 +26,8 @@ class Sizes:
 
     `resources`: 20 MiB, the limit of HTTP, at 1 KiB for a GPU. `points`: twice those of 20 MiB at
     206 bytes a point (docs/performance.md). `fields`: of messages in protobuf, values in JSON; ten
-    for a point, which cost 0.3 us each to walk. Of resources whose layout is known nothing is
-    walked, so only the resources count.
+    for a point, which cost 0.3 us each to walk; a message that is counted and not read costs six
+    more. Of resources whose layout is known nothing is walked, so only the resources count.
     """
 
     resources: int = 20_000

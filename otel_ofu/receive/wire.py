@@ -21,7 +21,7 @@ from otel_ofu.receive.points import (
     RawPoint,
     RawResource,
 )
-from otel_ofu.receive.protobuf import fields
+from otel_ofu.receive.protobuf import count_fields, fields
 from otel_ofu.receive.sizes import Count
 
 _DOUBLE = struct.Struct("<d")
@@ -38,6 +38,7 @@ _FORMS: dict[int, Form] = {
     0x52: "exponential histogram",
     0x5A: "summary",
 }
+_LISTS = {0x2A: "ArrayValue", 0x32: "KeyValueList"}
 
 
 def resource_slices(raw: bytes, count: Count) -> list[tuple[int, int]]:
@@ -54,7 +55,7 @@ class WireReader:
     """Remembers attributes that come again and again. One thread at a time."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, tuple[str, Attribute] | None] = {}
+        self._known: dict[bytes, tuple[tuple[str, Attribute] | None, int]] = {}
 
     def resource(self, raw: bytes, start: int, end: int, count: Count) -> RawResource:
         """The ResourceMetrics in raw[start:end]; places count from `start`."""
@@ -71,23 +72,31 @@ class WireReader:
 
     def attributes(self, raw: bytes, at: int, end: int, count: Count) -> Attributes:
         """Those of the Resource in raw[at:end]."""
-        pairs = (
-            self.attribute(raw[begin:stop], count)
-            for tag, begin, stop in fields(raw, at, end, count)
-            if tag == 0x0A  # noqa: PLR2004 - Resource.attributes
-        )
-        return tuple(pair for pair in pairs if pair is not None)
+        pairs: list[tuple[str, Attribute]] = []
+        for tag, begin, stop in fields(raw, at, end, count):
+            if tag == 0x0A:  # noqa: PLR2004 - Resource.attributes
+                pair = self.attribute(raw[begin:stop], count)
+                if pair is not None:
+                    pairs.append(pair)
+            elif tag == 0x1A:  # noqa: PLR2004 - Resource.entity_refs
+                count_fields(raw, (begin, stop), "EntityRef", count)
+        return tuple(pairs)
 
     def attribute(self, pair: bytes, count: Count) -> tuple[str, Attribute] | None:
-        """A KeyValue; None when its value is a list, a map, bytes or nothing."""
-        try:
-            return self._known[pair]
-        except KeyError:
-            read = _key_value(pair, count)
+        """A KeyValue; None when its value is a list, a map, bytes or nothing.
+
+        One that is known counts as it did before: it may hold hundreds of empty messages.
+        """
+        known = self._known.get(pair)
+        if known is not None:
+            count.fields_left -= known[1]
+            return known[0]
+        before = count.fields_left
+        read = _key_value(pair, count)
         if len(pair) <= _LONGEST_KNOWN_ATTRIBUTE:
             if len(self._known) >= _MOST_KNOWN_ATTRIBUTES:
                 self._known.clear()
-            self._known[pair] = read
+            self._known[pair] = read, before - count.fields_left
         return read
 
 
@@ -108,6 +117,8 @@ class _Walk:
         for tag, begin, stop in fields(self._raw, at, end, self._count):
             if tag == 0x12:  # noqa: PLR2004 - ScopeMetrics.metrics
                 self.metric(begin, stop)
+            elif tag == 0x0A:  # noqa: PLR2004 - ScopeMetrics.scope
+                count_fields(self._raw, (begin, stop), "InstrumentationScope", self._count)
 
     def metric(self, at: int, end: int) -> None:
         self._count.add("metrics")
@@ -119,6 +130,8 @@ class _Walk:
                 unit = _text(self._raw[begin:stop])
             elif tag in _FORMS:
                 parts.append((_FORMS[tag], begin, stop))
+            elif tag == 0x62:  # noqa: PLR2004 - Metric.metadata
+                count_fields(self._raw, (begin, stop), "KeyValue", self._count)
         for form, begin, stop in parts:
             self._points(name, unit, form, (begin, stop))
         if not parts:
@@ -134,6 +147,8 @@ class _Walk:
                 form = "delta"
         if form not in ("gauge", "sum", "delta"):
             self._unread(form, name, len(places))
+            for place in places:
+                count_fields(self._raw, place, form, self._count)
             return
         for begin, stop in places:
             self._found.points.append(self._point(name, unit, form, (begin, stop)))
@@ -162,6 +177,8 @@ class _Walk:
                     value_at, is_int = begin, True
                 case 0x40:
                     flags = begin
+                case 0x2A:
+                    count_fields(raw, (begin, stop), "Exemplar", self._count)
                 case _:
                     pass
         return RawPoint(
@@ -207,6 +224,9 @@ def _any_value(raw: bytes, at: int, end: int, count: Count) -> Attribute | None:
                 value = begin - (1 << 64) if begin >> 63 else begin
             case 0x21:
                 value = float(_DOUBLE.unpack_from(raw, begin)[0])
+            case 0x2A | 0x32:  # array_value, kvlist_value
+                count_fields(raw, (begin, stop), _LISTS[tag], count)
+                value = None
             case _:
                 value = None
     return value

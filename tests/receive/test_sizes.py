@@ -14,7 +14,7 @@ from otel_ofu.receive.decode import Decoder
 from otel_ofu.receive.points import MalformedError
 from otel_ofu.receive.sizes import Count, Sizes
 from otel_ofu.receive.wire import resource_slices
-from tests.receive.bodies import T0, as_json, body, gauge, point
+from tests.receive.bodies import T0, as_json, body, gauge, point, request
 from tests.receive.rig import PROTOBUF, Options, receiving
 
 NOW = T0 + 1000.0
@@ -49,6 +49,23 @@ CASES = [
     ("fields", nested(PAIR * MANY, 0x0A, 0x2A, 0x12, 0x12, 0x0A)),
     ("fields", nested(EMPTY * MANY, 0x3A, 0x0A, 0x2A, 0x12, 0x12, 0x0A)),
     ("fields", nested(EMPTY * MANY, 0x12, 0x3A, 0x0A, 0x2A, 0x12, 0x12, 0x0A)),
+    # Point.exemplars, their attributes, Metric.metadata and the attributes of a scope.
+    ("fields", nested(b"\x2a\x00" * MANY, 0x0A, 0x2A, 0x12, 0x12, 0x0A)),
+    ("fields", nested(PAIR * MANY, 0x2A, 0x0A, 0x2A, 0x12, 0x12, 0x0A)),
+    ("fields", nested(EMPTY * MANY, 0x2A, 0x12, 0x62, 0x12, 0x12, 0x0A)),
+    ("fields", nested(b"\x1a\x00" * MANY, 0x0A, 0x12, 0x0A)),
+    # Lists and maps, in attributes of points and of the resource.
+    ("fields", nested(EMPTY * MANY, 0x2A, 0x12, 0x3A, 0x0A, 0x2A, 0x12, 0x12, 0x0A)),
+    ("fields", nested(EMPTY * MANY, 0x32, 0x12, 0x0A, 0x0A, 0x0A)),
+    ("fields", nested(EMPTY * MANY, 0x2A, 0x0A, 0x2A, 0x12, 0x0A, 0x0A, 0x0A)),
+    ("fields", nested(EMPTY * MANY, 0x1A, 0x0A, 0x0A)),
+    # Attributes, buckets, quantiles and exemplars of histograms and summaries.
+    *(
+        ("fields", nested(tag * MANY, 0x0A, form, 0x12, 0x12, 0x0A))
+        for form, tags in ((0x4A, b"\x4a\x42"), (0x52, b"\x0a\x42\x4a\x5a"), (0x5A, b"\x3a\x32"))
+        for tag in (bytes([each, 0]) for each in tags)
+    ),
+    ("fields", nested(b"\x10\x00" * MANY, 0x42, 0x0A, 0x52, 0x12, 0x12, 0x0A)),
     ("fields", nested(EMPTY * MANY, 0x0A, 0x0A)),
     ("fields", nested(EMPTY * MANY, 0x12, 0x12, 0x0A)),
     ("fields", b"\x10\x00" * MANY),
@@ -64,6 +81,37 @@ def test_empty_messages_at_any_level_are_refused_before_they_are_built(
     with pytest.raises(MalformedError, match=f"^the request has more than {limit} {noun}; send"):
         ours.decode(raw + NO_PROTOBUF, NOW)
     assert ours.remembered == (0, 0)
+
+
+def test_lists_in_lists_are_refused_before_they_are_walked_to_the_end() -> None:
+    content = b""
+    for _ in range(200):
+        content = inside(0x0A, inside(0x2A, content))
+    raw = nested(content, 0x2A, 0x12, 0x0A, 0x0A, 0x0A)
+    with pytest.raises(MalformedError, match="nested more than 100 deep"):
+        Decoder(load_registry()).decode(raw + NO_PROTOBUF, NOW)
+
+
+def test_an_attribute_that_comes_again_counts_again() -> None:
+    """It is read once, but protobuf builds each of them."""
+    pair = inside(0x3A, b"\x0a\x01k" + nested(EMPTY * 100, 0x2A, 0x12))
+    point_ = inside(0x0A, pair)
+    raw = nested(point_ * 8, 0x2A, 0x12, 0x12, 0x0A)
+    with pytest.raises(MalformedError, match="more than 200 fields"):
+        Decoder(load_registry(), sizes=SMALL).decode(raw + NO_PROTOBUF, NOW)
+
+
+def test_a_new_resource_is_checked_by_protobuf_also_beside_known_ones() -> None:
+    ours = Decoder(load_registry())
+    first, other = (
+        request({"hw.id": gpu}, gauge("ofu.gpu.utilization", point(0.5))).resource_metrics[0]
+        for gpu in ("GPU-1", "GPU-2")
+    )
+    known = inside(0x0A, first.SerializeToString())
+    assert ours.decode(known, NOW).accepted == 1
+    with pytest.raises(MalformedError, match="not an ExportMetricsServiceRequest"):
+        ours.decode(known + inside(0x0A, other.SerializeToString() + NO_PROTOBUF), NOW)
+    assert ours.decode(known + inside(0x0A, other.SerializeToString()), NOW).accepted == 2
 
 
 def test_the_walk_ends_where_the_limit_is_passed() -> None:
