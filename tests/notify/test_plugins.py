@@ -64,7 +64,7 @@ def test_what_is_wrong_in_its_block_has_a_position() -> None:
     assert problems(CONFIG.format(path="alerts.log")) == [
         "c.yaml:3:49: 'alerts.log' is not an absolute path"
     ]
-    unknown, _ = problems(CONFIG.format(path="/x").replace("path", "pth"))
+    _missing, unknown = problems(CONFIG.format(path="/x").replace("path", "pth"))
     assert unknown.startswith("c.yaml:3:43: unknown key 'pth'; did you mean path?")
 
 
