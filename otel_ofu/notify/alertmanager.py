@@ -20,7 +20,7 @@ from otel_ofu.net.secrets import shown_url
 from otel_ofu.notify import format as text
 from otel_ofu.notify.alert import Alert, iso
 from otel_ofu.notify.checks import url_mistakes
-from otel_ofu.notify.http import Credentials, HttpConfig, HttpTransport, Request
+from otel_ofu.notify.http import Credentials, HttpConfig, NotificationTransport, PreparedRequest
 from otel_ofu.notify.message import MessageOptions, text_of
 from otel_ofu.outbox.batch import Body, Priority
 from otel_ofu.outbox.queues import Queue
@@ -73,11 +73,11 @@ class AlertmanagerServer:
             f"route/alertmanager/{parts.netloc.rpartition('@')[2]}{parts.path.removesuffix(PATH)}"
         )
 
-    def connect(self, clock: Clock, environ: Mapping[str, str]) -> HttpTransport:
+    def connect(self, clock: Clock, environ: Mapping[str, str]) -> NotificationTransport:
         """ValueError for unusable TLS files."""
         requests = AlertmanagerRequests(self, clock, environ)
         config = self.config.http_config
-        return HttpTransport(shown_url(url_of(self.url)), config, requests.prepare, halved)
+        return NotificationTransport(shown_url(url_of(self.url)), config, requests.prepare, halved)
 
 
 def servers_of(config: AlertmanagerConfig) -> Sequence[AlertmanagerServer]:
@@ -151,13 +151,13 @@ class AlertmanagerRequests:
         self._clock = clock
         self.credentials = Credentials(server.config.http_config, environ)
 
-    def prepare(self, raw: bytes) -> Request:
+    def prepare(self, raw: bytes) -> PreparedRequest:
         ends_at = iso(self._clock.now_s() + self._lives_s)
         alerts = decoded(raw)
         for alert in alerts:
             alert.ends_at = alert.ends_at or ends_at
         headers, secrets = self.credentials.headers()
-        return Request(self._url, msgspec.json.encode(alerts), headers, secrets)
+        return PreparedRequest(self._url, msgspec.json.encode(alerts), headers, secrets)
 
 
 class AlertmanagerSender:

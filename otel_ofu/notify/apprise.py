@@ -18,7 +18,7 @@ from otel_ofu.files.settings import Mistake, Surroundings
 from otel_ofu.model.clock import Clock
 from otel_ofu.net.secrets import Secret, SecretError, redacted, secrets_of_url
 from otel_ofu.notify.checks import secret_mistakes
-from otel_ofu.notify.markup import Form
+from otel_ofu.notify.markup import MessageFormat
 from otel_ofu.notify.message import MessageOptions, message_of
 from otel_ofu.notify.notification import Notification
 from otel_ofu.notify.notifier import NotifierConfig
@@ -36,7 +36,7 @@ class AppriseConfig(NotifierConfig, frozen=True, kw_only=True):
 
     url_file: str = ""
     url_env: str = ""
-    format: Form = "markdown"
+    format: MessageFormat = "markdown"
 
     def mistakes(self, around: Surroundings) -> Iterator[Mistake]:
         url = Secret(self.url_file, self.url_env, around.environ)
@@ -50,7 +50,7 @@ class AppriseMessage(msgspec.Struct):
 
     title: str
     body: str
-    format: Form
+    format: MessageFormat
     type: str
 
 

@@ -11,7 +11,7 @@ from otel_ofu.net.secrets import shown_url
 from otel_ofu.notify import format as text
 from otel_ofu.notify.alert import written_label
 from otel_ofu.notify.integrations import queue_limits
-from otel_ofu.notify.routes import Route, build_routes, label_set
+from otel_ofu.notify.routes import AlertRoute, build_routes, label_set
 from otel_ofu.notify.settings import RouteSettings
 
 
@@ -40,7 +40,7 @@ def parse_labels(written: str) -> dict[str, str]:
 
 
 def _route(
-    settings: RouteSettings, route: Route, labels: Mapping[str, str], now_s: float
+    settings: RouteSettings, route: AlertRoute, labels: Mapping[str, str], now_s: float
 ) -> Iterator[str]:
     queues = [q for q in queue_limits(settings) if q.startswith(f"route/{route.receiver}/")]
     kinds = ", ".join(q.rpartition("/")[2] for q in queues) or "none: nobody is notified"

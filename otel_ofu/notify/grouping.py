@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from otel_ofu.notify.alert import Alert
 from otel_ofu.notify.notification import Notification
-from otel_ofu.notify.routes import Route
+from otel_ofu.notify.routes import AlertRoute
 
 Covered = Callable[[Alert], bool]
 """Whether the notification of another alert covers this one."""
@@ -27,18 +27,18 @@ class Notified:
 
 
 @dataclass(slots=True)
-class Group:
+class AlertGroup:
     """`due_s`: when it may be notified next (Unix seconds)."""
 
     key: str
-    route: Route
+    route: AlertRoute
     labels: Mapping[str, str]
     due_s: float
     notified: Notified = field(default_factory=Notified)
     alerts: dict[str, Alert] = field(default_factory=dict)
 
 
-def due_notification(group: Group, covered: Covered, now_s: float) -> Notification | None:
+def due_notification(group: AlertGroup, covered: Covered, now_s: float) -> Notification | None:
     """What to notify of a group now; None if nothing is new and it is not time to repeat."""
     known = group.notified
     firing = [a for a in group.alerts.values() if a.firing and not covered(a)]
@@ -57,7 +57,7 @@ def due_notification(group: Group, covered: Covered, now_s: float) -> Notificati
     )
 
 
-def mark_notified(group: Group, notification: Notification) -> None:
+def mark_notified(group: AlertGroup, notification: Notification) -> None:
     """The receiver knows. What fires but is covered stays known, unless all was resolved."""
     firing = {a.id for a in notification.alerts if a.firing}
     ended = {a.id for a in notification.alerts if not a.firing}
@@ -65,7 +65,7 @@ def mark_notified(group: Group, notification: Notification) -> None:
     group.notified = Notified(known, notification.at_s)
 
 
-def forget_ended(group: Group) -> list[Alert]:
+def forget_ended(group: AlertGroup) -> list[Alert]:
     """Takes out what ended and needs no notification; those alerts."""
     gone = [a for a in group.alerts.values() if not a.firing and a.id not in group.notified.firing]
     for alert in gone:
@@ -74,37 +74,37 @@ def forget_ended(group: Group) -> list[Alert]:
     return gone
 
 
-class Groups:
+class AlertGroups:
     """All groups, by key. `most`: so many of one route; further alerts share a summary."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._groups: dict[str, Group] = {}
+        self._groups: dict[str, AlertGroup] = {}
         self._by_route: dict[str, set[str]] = {}
         self._continued: dict[str, str] = {}
 
-    def __iter__(self) -> Iterator[Group]:
+    def __iter__(self) -> Iterator[AlertGroup]:
         return iter(self._groups.values())
 
     def __len__(self) -> int:
         return len(self._groups)
 
-    def find(self, key: str) -> Group | None:
+    def find(self, key: str) -> AlertGroup | None:
         return self._groups.get(key)
 
-    def holds(self, alert: Alert, route: Route) -> bool:
+    def holds(self, alert: Alert, route: AlertRoute) -> bool:
         """Whether the alert is in a group of this route."""
         keys = (route.group_key(alert.labels), route.summary_key)
         return any(self._key(key) in alert.groups for key in keys)
 
-    def put(self, alert: Alert, route: Route, now_s: float) -> Group:
+    def put(self, alert: Alert, route: AlertRoute, now_s: float) -> AlertGroup:
         """Puts a new alert where it belongs: in its group, or in the summary of its route."""
         key, labels = self._key(route.group_key(alert.labels)), route.group_labels(alert.labels)
         if key not in self._groups and len(self._by_route.get(route.key, ())) >= self._most:
             key, labels = self._key(route.summary_key), {}
-        return self.join(alert, Group(key, route, labels, now_s + route.timing.wait_s))
+        return self.join(alert, AlertGroup(key, route, labels, now_s + route.timing.wait_s))
 
-    def join(self, alert: Alert, wanted: Group) -> Group:
+    def join(self, alert: Alert, wanted: AlertGroup) -> AlertGroup:
         """Puts an alert into the group of this key, which is `wanted` if it is new."""
         group = self._groups.setdefault(wanted.key, wanted)
         self._by_route.setdefault(group.route.key, set()).add(group.key)
@@ -117,11 +117,11 @@ class Groups:
         """A group that was opened under other routes keeps its key: receivers know it by that."""
         self._continued[key] = old_key
 
-    def due(self, now_s: float) -> list[Group]:
+    def due(self, now_s: float) -> list[AlertGroup]:
         """The groups whose time has come. A clock that was set back keeps none of them waiting."""
         return [g for g in self._groups.values() if not now_s < g.due_s <= now_s + _longest_s(g)]
 
-    def drop(self, group: Group) -> None:
+    def drop(self, group: AlertGroup) -> None:
         del self._groups[group.key]
         self._by_route[group.route.key].discard(group.key)
         self._continued = {key: old for key, old in self._continued.items() if old != group.key}
@@ -130,6 +130,6 @@ class Groups:
         return self._continued.get(key, key)
 
 
-def _longest_s(group: Group) -> float:
+def _longest_s(group: AlertGroup) -> float:
     timing = group.route.timing
     return max(timing.wait_s, timing.interval_s)

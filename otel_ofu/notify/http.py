@@ -79,7 +79,7 @@ def _expired(tls: TlsFiles, now_s: float) -> Iterator[Mistake]:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class PreparedRequest:
     """`secrets` are what of it may appear in no text."""
 
     url: str
@@ -88,7 +88,7 @@ class Request:
     secrets: tuple[str, ...] = field(default=(), repr=False)
 
 
-Prepare = Callable[[bytes], Request]
+Prepare = Callable[[bytes], PreparedRequest]
 """The request for a body. SecretError if a secret is missing, MsgspecError for a broken body."""
 
 Halve = Callable[[bytes], tuple[bytes, bytes] | None]
@@ -115,7 +115,7 @@ class Credentials:
         return {"Authorization": f"Basic {pair}"}, (password, pair)
 
 
-class HttpTransport:
+class NotificationTransport:
     """A transport of the outbox. ValueError at once for unusable TLS files.
 
     A redirect is neither followed nor a success: like a wrong password or a server in trouble it is

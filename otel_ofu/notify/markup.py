@@ -15,7 +15,7 @@ from typing import Literal
 
 from otel_ofu.notify.template import Part, render
 
-Form = Literal["text", "markdown", "html"]
+MessageFormat = Literal["text", "markdown", "html"]
 
 # Values stand between these two, which no value may hold, until the markup around them is done.
 _OPEN, _CLOSE = "\ue000", "\ue001"
@@ -29,7 +29,9 @@ _SPECIAL = re.compile(r"([\\*_\[\]<>#|~])")
 _BLANK_LINES = re.compile(r"\n{3,}")
 
 
-def written(parts: Sequence[Part], view: Mapping[str, object], form: Form) -> tuple[str, str]:
+def written(
+    parts: Sequence[Part], view: Mapping[str, object], form: MessageFormat
+) -> tuple[str, str]:
     """The first line as plain text, and all that follows in the form asked for.
 
     Blank lines never stand in twos, none at the ends.
@@ -108,12 +110,12 @@ def _escaped_html(value: str) -> str:
     )
 
 
-_FORMS: Mapping[Form, Callable[[Iterable[str]], str]] = {
+_FORMS: Mapping[MessageFormat, Callable[[Iterable[str]], str]] = {
     "text": _plain,
     "markdown": _markdown,
     "html": _html,
 }
-_ESCAPES: Mapping[Form, Callable[[str], str]] = {
+_ESCAPES: Mapping[MessageFormat, Callable[[str], str]] = {
     "text": str,
     "markdown": _escaped_markdown,
     "html": _escaped_html,

@@ -18,7 +18,7 @@ from otel_ofu.files.sqlite_file import Form
 from otel_ofu.files.sqlite_table import Change, Rows, SqliteTables, Table
 from otel_ofu.model.errors import OtelOfuError
 from otel_ofu.notify.alert import Alert
-from otel_ofu.notify.grouping import Group
+from otel_ofu.notify.grouping import AlertGroup
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ class Changes:
     """What has to be written; None for what is gone."""
 
     alerts: dict[str, Alert | None] = field(default_factory=dict)
-    groups: dict[str, Group | None] = field(default_factory=dict)
+    groups: dict[str, AlertGroup | None] = field(default_factory=dict)
 
 
 Found = tuple[list[Alert], dict[str, SavedGroup]]
@@ -87,7 +87,7 @@ def _change(table: Table, by_key: Mapping[str, T | None], encode: Callable[[T], 
     return Change(table, kept, [(key,) for key, value in by_key.items() if value is None])
 
 
-def _encode(group: Group) -> bytes:
+def _encode(group: AlertGroup) -> bytes:
     known = group.notified
     at_s = known.at_s if known.at_s > float("-inf") else None
     return msgspec.json.encode(SavedGroup(group.labels, group.due_s, sorted(known.firing), at_s))

@@ -12,7 +12,7 @@ from datetime import UTC, tzinfo
 from otel_ofu.model import Finding, RankedCause
 from otel_ofu.notify import format as text
 from otel_ofu.notify.alert import Alert
-from otel_ofu.notify.markup import Form, written
+from otel_ofu.notify.markup import MessageFormat, written
 from otel_ofu.notify.notification import Notification
 from otel_ofu.notify.template import Part, names_of, parse_template
 
@@ -113,7 +113,7 @@ def parse_message_template(template: str) -> Sequence[Part]:
     return parts
 
 
-def message_of(notification: Notification, options: MessageOptions, form: Form) -> Message:
+def message_of(notification: Notification, options: MessageOptions, form: MessageFormat) -> Message:
     """The first line of the text form is the title; the body is in the form asked for."""
     title, body = written(options.parts, _view(notification, options), form)
     return Message(_short(title, _MOST_LINE), body)

@@ -33,7 +33,7 @@ GROUP = "otel_ofu.notifiers"
 """The entry points of notifiers of other packages."""
 
 
-class Receiver(Settings, frozen=True, kw_only=True):
+class NotificationReceiver(Settings, frozen=True, kw_only=True):
     """A name, and for each notifier the list `<name>_configs`."""
 
     NOTIFIERS: ClassVar[Sequence[Notifier]] = ()
@@ -50,7 +50,9 @@ def key_of(notifier: Notifier) -> str:
     return f"{notifier.name}{CONFIGS}"
 
 
-def receiver_type(notifiers: Sequence[Notifier], ignored: Collection[str] = ()) -> type[Receiver]:
+def receiver_type(
+    notifiers: Sequence[Notifier], ignored: Collection[str] = ()
+) -> type[NotificationReceiver]:
     """The block of a receiver that may have these notifiers; `ignored` keys hold anything."""
     made = msgspec.defstruct(
         "ReceiverConfig",
@@ -61,14 +63,14 @@ def receiver_type(notifiers: Sequence[Notifier], ignored: Collection[str] = ()) 
             ),
             *((key, Any, None) for key in ignored),
         ],
-        bases=(Receiver,),
+        bases=(NotificationReceiver,),
         module=__name__,
         namespace={"NOTIFIERS": tuple(notifiers)},
         frozen=True,
         kw_only=True,
         forbid_unknown_fields=True,
     )
-    return cast("type[Receiver]", made)
+    return cast("type[NotificationReceiver]", made)
 
 
 def list_of(block: type[Settings]) -> GenericAlias:
@@ -105,6 +107,6 @@ def _problem(plugin: object, name: str) -> str:
 
 
 if TYPE_CHECKING:
-    ReceiverConfig = Receiver
+    ReceiverConfig = NotificationReceiver
 else:
     ReceiverConfig = receiver_type(BUILT_IN)

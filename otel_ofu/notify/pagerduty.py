@@ -18,7 +18,7 @@ from otel_ofu.model.clock import Clock
 from otel_ofu.net.secrets import Secret, shown_url
 from otel_ofu.notify.alert import iso
 from otel_ofu.notify.checks import secret_mistakes, url_mistakes
-from otel_ofu.notify.http import Credentials, HttpConfig, HttpTransport, Request
+from otel_ofu.notify.http import Credentials, HttpConfig, NotificationTransport, PreparedRequest
 from otel_ofu.notify.message import MessageOptions, message_of
 from otel_ofu.notify.notification import Notification
 from otel_ofu.notify.notifier import NotifierConfig
@@ -64,9 +64,9 @@ class PagerdutyNotifier:
         config: PagerdutyConfig,
         clock: Clock,  # noqa: ARG002 - events have no time of sending
         environ: Mapping[str, str],
-    ) -> HttpTransport:
+    ) -> NotificationTransport:
         prepare = PagerdutyRequests(config, environ).prepare
-        return HttpTransport(shown_url(config.url), config.http_config, prepare)
+        return NotificationTransport(shown_url(config.url), config.http_config, prepare)
 
 
 def dedup_key(group_key: str) -> str:
@@ -104,12 +104,12 @@ class PagerdutyRequests:
         self.key = Secret(config.routing_key_file, config.routing_key_env, environ)
         self.credentials = Credentials(config.http_config, environ)
 
-    def prepare(self, raw: bytes) -> Request:
+    def prepare(self, raw: bytes) -> PreparedRequest:
         key = self.key.read()
         event = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
         event["routing_key"] = msgspec.Raw(msgspec.json.encode(key))
         headers, secrets = self.credentials.headers()
-        return Request(self._url, msgspec.json.encode(event), headers, (key, *secrets))
+        return PreparedRequest(self._url, msgspec.json.encode(event), headers, (key, *secrets))
 
 
 def _payload(

@@ -17,8 +17,8 @@ from otel_ofu.model.clock import Clock
 from otel_ofu.notify.alert import Alert, AlertStore, clean
 from otel_ofu.notify.alertmanager import AlertmanagerSender, servers_of
 from otel_ofu.notify.grouping import (
-    Group,
-    Groups,
+    AlertGroup,
+    AlertGroups,
     Notified,
     due_notification,
     forget_ended,
@@ -26,7 +26,7 @@ from otel_ofu.notify.grouping import (
 )
 from otel_ofu.notify.integrations import Dispatcher, integrations_of
 from otel_ofu.notify.memory import Changes, RouteMemory, SavedGroup
-from otel_ofu.notify.routes import Route, build_routes
+from otel_ofu.notify.routes import AlertRoute, build_routes
 from otel_ofu.notify.settings import RouteSettings
 from otel_ofu.outbox.queues import Outbox
 
@@ -71,7 +71,7 @@ class Router:
         self._alertmanagers = AlertmanagerSender(servers, config, options)
         self._routes = build_routes(settings)
         self._dispatcher = Dispatcher(integrations_of(settings), outbox.queues, options)
-        self._groups = Groups(settings.max_groups)
+        self._groups = AlertGroups(settings.max_groups)
         self._unsaved = _Unsaved()
         self._lock = threading.Lock()
         self._memory = RouteMemory(state_dir / FILE if state_dir else None)
@@ -129,7 +129,7 @@ class Router:
             if group is not None:
                 group.alerts[alert.id] = alert
 
-    def _notify(self, group: Group, now_s: float) -> None:
+    def _notify(self, group: AlertGroup, now_s: float) -> None:
         """Notifies of a group that is due, unless it is muted; then it is due again later."""
         group.due_s = now_s + group.route.timing.interval_s
         muted = group.route.muted_by(now_s)
@@ -164,7 +164,7 @@ class Router:
         self._unsaved.groups.update(kept)
         return AlertStore(alerts)
 
-    def _rejoin(self, route: Route, before: _Before, now_s: float) -> None:
+    def _rejoin(self, route: AlertRoute, before: _Before, now_s: float) -> None:
         """Into the group it was in, even one that is due; into a new one if the routes are new."""
         alert = before.alert
         found = before.group(route)
@@ -178,7 +178,7 @@ class Router:
         kept = before.kept[old_key]
         at_s = float("-inf") if kept.notified_s is None else kept.notified_s
         notified = Notified(frozenset(kept.firing), at_s)
-        self._groups.join(alert, Group(old_key, route, kept.labels, kept.due_s, notified))
+        self._groups.join(alert, AlertGroup(old_key, route, kept.labels, kept.due_s, notified))
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,10 +186,10 @@ class _Before:
     """The groups that an alert was in before the restart, and its routes of now."""
 
     alert: Alert
-    routes: Sequence[Route]
+    routes: Sequence[AlertRoute]
     kept: Mapping[str, SavedGroup]
 
-    def group(self, route: Route) -> tuple[str, str] | None:
+    def group(self, route: AlertRoute) -> tuple[str, str] | None:
         """The key of the route's group of now and that of before; None if it was in none.
 
         The same receiver and labels are the same group, though the matchers are others now: to
@@ -207,5 +207,5 @@ class _Before:
                 return key, old_key
         return None
 
-    def _keys(self, route: Route) -> tuple[str, str]:
+    def _keys(self, route: AlertRoute) -> tuple[str, str]:
         return route.group_key(self.alert.labels), route.summary_key

@@ -25,7 +25,7 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class AlertRoute:
     """One route, with what it has of the block `route`.
 
     `path` names it to people and in group keys, as Alertmanager does: `{}` is the block itself,
@@ -70,14 +70,14 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
-class Routes:
+class AlertRoutes:
     """All routes in order; `default` takes what none of them takes."""
 
-    default: Route
-    routes: Sequence[Route]
+    default: AlertRoute
+    routes: Sequence[AlertRoute]
 
-    def matching(self, labels: Labels) -> Sequence[Route]:
-        found: list[Route] = []
+    def matching(self, labels: Labels) -> Sequence[AlertRoute]:
+        found: list[AlertRoute] = []
         for route in self.routes:
             if all_match(route.matchers, labels):
                 found.append(route)
@@ -86,10 +86,10 @@ class Routes:
         return found or [self.default]
 
 
-def build_routes(settings: RouteSettings) -> Routes:
+def build_routes(settings: RouteSettings) -> AlertRoutes:
     """ValueError for a bad matcher, interval or name; `check` reports all of them."""
     intervals = {i.name: parse_interval(i) for i in settings.time_intervals}
-    default = Route(
+    default = AlertRoute(
         path="{}",
         receiver=settings.receiver,
         matchers=(),
@@ -97,7 +97,7 @@ def build_routes(settings: RouteSettings) -> Routes:
         group_by=group_names(settings.group_by),
         timing=Timing(settings.group_wait, settings.group_interval, settings.repeat_interval),
     )
-    return Routes(default, [_route(default, config, intervals) for config in settings.routes])
+    return AlertRoutes(default, [_route(default, config, intervals) for config in settings.routes])
 
 
 def label_set(labels: Labels) -> str:
@@ -110,10 +110,12 @@ def group_names(names: Sequence[str]) -> Sequence[str] | None:
     return None if "..." in names else tuple(sorted({written_label(name) for name in names}))
 
 
-def _route(default: Route, config: RouteConfig, intervals: Mapping[str, TimeInterval]) -> Route:
+def _route(
+    default: AlertRoute, config: RouteConfig, intervals: Mapping[str, TimeInterval]
+) -> AlertRoute:
     matchers = [parse_matcher(text) for text in config.matchers]
     group_by = default.group_by if config.group_by is None else group_names(config.group_by)
-    return Route(
+    return AlertRoute(
         f"{default.path}/{{{', '.join(str(m) for m in matchers)}}}",
         config.receiver or default.receiver,
         matchers,

@@ -25,7 +25,7 @@ from otel_ofu.notify.notifier import Notifier
 from otel_ofu.notify.notifiers import (
     BUILT_IN,
     CONFIGS,
-    Receiver,
+    NotificationReceiver,
     ReceiverConfig,
     list_of,
     load_notifier,
@@ -158,7 +158,7 @@ def _foreign_notifiers(block: object) -> Iterator[tuple[Steps, str]]:
                 yield ("receivers", i, str(key)), name
 
 
-def _with_receivers(receiver: type[Receiver]) -> type[RouteSettings]:
+def _with_receivers(receiver: type[NotificationReceiver]) -> type[RouteSettings]:
     made = msgspec.defstruct(
         "RouteSettings",
         [("receivers", list_of(receiver), msgspec.field(default_factory=list))],

@@ -22,7 +22,7 @@ from otel_ofu.net.settings import url_problem
 from otel_ofu.notify.alert import Alert, iso
 from otel_ofu.notify.alertmanager import annotations_of
 from otel_ofu.notify.checks import secret_mistakes, url_mistakes
-from otel_ofu.notify.http import Credentials, HttpConfig, HttpTransport, Request
+from otel_ofu.notify.http import Credentials, HttpConfig, NotificationTransport, PreparedRequest
 from otel_ofu.notify.message import MessageOptions
 from otel_ofu.notify.notification import Notification, common
 from otel_ofu.notify.notifier import NotifierConfig
@@ -74,9 +74,11 @@ class WebhookNotifier:
 
     def connect(
         self, config: WebhookConfig, clock: Clock, environ: Mapping[str, str]
-    ) -> HttpTransport:
+    ) -> NotificationTransport:
         requests = WebhookRequests(config, clock, environ)
-        return HttpTransport(requests.endpoint, config.http_config, requests.prepare, halved)
+        return NotificationTransport(
+            requests.endpoint, config.http_config, requests.prepare, halved
+        )
 
 
 class WebhookAlert(msgspec.Struct, rename="camel"):
@@ -179,7 +181,7 @@ class WebhookRequests:
     def endpoint(self) -> str:
         return f"the URL of {self.url.origin}" if self.url.given else shown_url(self._config.url)
 
-    def prepare(self, raw: bytes) -> Request:
+    def prepare(self, raw: bytes) -> PreparedRequest:
         envelope = msgspec.json.decode(raw, type=Envelope)
         payload = bytes(envelope.payload)
         url = self.url.read() if self.url.given else self._config.url
@@ -188,7 +190,7 @@ class WebhookRequests:
         authorization, secrets = self.credentials.headers()
         headers = {**self._config.headers, **own, **authorization}
         signed, key = self._signed(envelope.id, payload)
-        return Request(
+        return PreparedRequest(
             url, payload, {**headers, **signed}, (*hidden, *own.values(), *secrets, *key)
         )
 
