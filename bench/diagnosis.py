@@ -12,7 +12,7 @@ import time
 import numpy as np
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.diagnose import CauseBook, Diagnoser, load_causes, looked_at
+from otel_ofu.diagnose import CauseCatalogue, Diagnoser, evaluated_expressions, load_causes
 from otel_ofu.files.shipped import shipped
 from otel_ofu.model import Attribute, Entity, EntityKind, Finding, Window
 from otel_ofu.model.clock import VirtualClock
@@ -36,7 +36,10 @@ def run() -> dict[str, float | str]:
     causes = load_causes(shipped("rules") / "causes.yaml", registry)
     clock = VirtualClock(START_S)
     store = Store(
-        registry, retention_for(looked_at(causes, registry), STEP_S), step_s=STEP_S, clock=clock
+        registry,
+        retention_for(evaluated_expressions(causes, registry), STEP_S),
+        step_s=STEP_S,
+        clock=clock,
     )
     _fill(store, clock, causes)
     findings = _findings(store, clock.now_s())
@@ -84,7 +87,7 @@ def _gpu(n: int) -> Entity:
     return Entity("gpu", f"GPU-{n}", attributes)
 
 
-def _fill(store: Store, clock: VirtualClock, causes: CauseBook) -> None:
+def _fill(store: Store, clock: VirtualClock, causes: CauseCatalogue) -> None:
     kinds: tuple[EntityKind, ...] = ("gpu", "job", "node")
     chance = np.random.default_rng(0)
     keys = _keys(causes)
@@ -100,7 +103,7 @@ def _fill(store: Store, clock: VirtualClock, causes: CauseBook) -> None:
             store.write_columns(kind, key, now_s, columns[kind], values)
 
 
-def _keys(causes: CauseBook) -> list[tuple[EntityKind, str]]:
+def _keys(causes: CauseCatalogue) -> list[tuple[EntityKind, str]]:
     found: dict[tuple[EntityKind, str], None] = {("gpu", "ofu"): None}
     for expression in causes.expressions():
         for node, kind in placed(expression.root, expression.each):

@@ -12,7 +12,7 @@ from pathlib import Path
 from otel_ofu.catalog.registry import AttributeDef, Metric, Registry, load_registry
 from otel_ofu.catalog.vendors import load_vendors
 from otel_ofu.diagnose import load_causes
-from otel_ofu.diagnose.page import cause_table
+from otel_ofu.diagnose.cause import cause_table
 from otel_ofu.evidence import load_flags
 from otel_ofu.evidence.flags.catalogue import Flag
 from otel_ofu.files.shipped import shipped

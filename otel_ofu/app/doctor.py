@@ -26,7 +26,7 @@ ANSWER_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Check:
     """One thing that was looked at. `remedy` is what to do, empty when all is well."""
 
     subject: str
@@ -40,7 +40,7 @@ class GpuReport:
     """One GPU: which sources can read it, the clock that OFU is measured against, and OFU's gap."""
 
     name: str
-    sources: Sequence[Finding]
+    sources: Sequence[Check]
     reference: str
     ofu: str
 
@@ -50,9 +50,9 @@ class Report:
     """`able` is whether the agent could run."""
 
     able: bool
-    sources: Sequence[Finding]
+    sources: Sequence[Check]
     gpus: Sequence[GpuReport]
-    others: Sequence[Finding]
+    others: Sequence[Check]
 
 
 def examine(config: Config, environ: Mapping[str, str], clock: Clock) -> Report:
@@ -70,13 +70,13 @@ def examine(config: Config, environ: Mapping[str, str], clock: Clock) -> Report:
     )
 
 
-def _source(candidate: SourceCandidate, chosen: SourceCandidate | None) -> Finding:
+def _source(candidate: SourceCandidate, chosen: SourceCandidate | None) -> Check:
     words = candidate.message
     if candidate.usable and candidate is not chosen:
         words += f"; not used, because {chosen.name if chosen else 'another'} comes first"
     elif candidate is chosen:
         words += "; this one is used"
-    return Finding(candidate.name, candidate.usable, words, candidate.remedy)
+    return Check(candidate.name, candidate.usable, words, candidate.remedy)
 
 
 def _gpus(
@@ -130,7 +130,7 @@ def _read_once(source: Source, clock: Clock) -> SourceError | None:
 def _gpu(observation: Observation, probes: Sequence[SourceProbe]) -> GpuReport:
     attributes = observation.entity.attributes
     uuid = str(attributes.get("hw.id", ""))
-    sources = [Finding(probe.candidate.name, *probe.of(uuid)) for probe in probes]
+    sources = [Check(probe.candidate.name, *probe.of(uuid)) for probe in probes]
     return GpuReport(
         name=f"{attributes.get('hw.model') or 'unknown model'}  {uuid}",
         sources=sources,
@@ -157,11 +157,11 @@ def _ofu(observation: Observation) -> str:
     return f"OFU has no value: {gap.reason.value} {gap.detail}" if gap else "OFU has no value"
 
 
-def _endpoints(config: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
+def _endpoints(config: Config, environ: Mapping[str, str]) -> Iterator[Check]:
     targets = otlp_targets(config.exporters, environ)
     if not targets:
         keys = "OTEL_EXPORTER_OTLP_ENDPOINT or exporters.otlp_http.endpoint"
-        yield Finding("OTLP", good=True, words=f"no endpoint is configured ({keys})")
+        yield Check("OTLP", good=True, words=f"no endpoint is configured ({keys})")
     for target in targets:
         for signal, settings in target.signals.items():
             answer = check(settings, signal)
@@ -169,7 +169,7 @@ def _endpoints(config: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
             if answer.problem:
                 words = f"{answer.place} ({signal}): {answer.problem}"
             remedy = _remedy(answer.problem)
-            yield Finding("OTLP", not answer.problem, words, remedy)
+            yield Check("OTLP", not answer.problem, words, remedy)
 
 
 def _remedy(problem: str) -> str:
@@ -180,9 +180,9 @@ def _remedy(problem: str) -> str:
     return "is the Collector running, and are address and protocol right?"
 
 
-def _state(config: Config, environ: Mapping[str, str]) -> Finding:
+def _state(config: Config, environ: Mapping[str, str]) -> Check:
     folder, good = could_be_state_dir(config.state_dir, environ)
     if good:
-        return Finding("state", good=True, words=f"{folder} can be written")
+        return Check("state", good=True, words=f"{folder} can be written")
     remedy = "set state_dir to a folder that this user may write"
-    return Finding("state", good=False, words=f"{folder} cannot be written", remedy=remedy)
+    return Check("state", good=False, words=f"{folder} cannot be written", remedy=remedy)

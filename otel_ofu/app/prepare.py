@@ -15,7 +15,7 @@ from otel_ofu.app.deriving import skus
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.catalog.skus import Skus, load_skus
 from otel_ofu.config import Config, ReadConfig
-from otel_ofu.diagnose import CauseBook, load_causes
+from otel_ofu.diagnose import CauseCatalogue, load_causes
 from otel_ofu.evidence import FlagCatalogue, load_flags
 from otel_ofu.export.settings import header_list
 from otel_ofu.export.targets import OtlpTarget, otlp_targets
@@ -34,7 +34,7 @@ class LoadedRules:
     """The rules, and the causes that they list."""
 
     rules: RuleSet
-    causes: CauseBook
+    causes: CauseCatalogue
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,13 +141,13 @@ def rule_paths(config: Config) -> list[Path]:
     return [Path(path) for path in config.rules.paths] or [shipped("rules")]
 
 
-def configured_rules(config: Config, causes: CauseBook | None = None) -> RuleSet:
+def configured_rules(config: Config, causes: CauseCatalogue | None = None) -> RuleSet:
     """Raises ConfigError with all that is wrong in all files."""
     causes = causes or configured_causes(config)
     return load_rules(rule_paths(config), load_registry(), causes.names)
 
 
-def configured_causes(config: Config) -> CauseBook:
+def configured_causes(config: Config) -> CauseCatalogue:
     """The causes of the configured file, or the shipped ones. Raises ConfigError."""
     path = config.rules.causes_file or shipped("rules") / "causes.yaml"
     return load_causes(path, load_registry())

@@ -19,7 +19,7 @@ from otel_ofu.diagnose import (
     Diagnoser,
     Incidents,
     StoreNodes,
-    looked_at,
+    evaluated_expressions,
 )
 from otel_ofu.export.agent import AgentMetrics
 from otel_ofu.model import Finding, Observation
@@ -166,7 +166,7 @@ class AgentRules:
             log.warning("history not saved: %s", error)
 
     def _retention(self, rules: RuleSet) -> Retention:
-        expressions = [*rules.expressions(), *looked_at(self._causes, self._registry)]
+        expressions = [*rules.expressions(), *evaluated_expressions(self._causes, self._registry)]
         return retention_for(expressions, self._step_s)
 
     def _open_store(self, rules: RuleSet) -> Store:

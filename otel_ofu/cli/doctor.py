@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 
 from otel_ofu import __version__
-from otel_ofu.app.doctor import Finding, GpuReport, Report, examine
+from otel_ofu.app.doctor import Check, GpuReport, Report, examine
 from otel_ofu.cli import options
 from otel_ofu.model.clock import SystemClock
 
@@ -36,15 +36,15 @@ def run(arguments: argparse.Namespace) -> int:
 def lines(report: Report) -> Iterator[str]:
     """The report as text."""
     yield "\nSources"
-    for finding in report.sources:
-        yield from _finding(finding)
+    for check in report.sources:
+        yield from _check(check)
     if report.gpus:
         yield "\nGPUs"
     for gpu in report.gpus:
         yield from _gpu(gpu)
     yield "\nElse"
-    for finding in report.others:
-        yield from _finding(finding)
+    for check in report.others:
+        yield from _check(check)
     able = "the agent can run" if report.able else "the agent cannot run here: see the arrows above"
     yield f"\n{able}"
 
@@ -54,11 +54,11 @@ def _gpu(gpu: GpuReport) -> Iterator[str]:
     for text in (gpu.reference, gpu.ofu):
         if text:
             yield f"      {text}"
-    for finding in gpu.sources:
-        yield f"      {'+' if finding.good else '-'} {finding.subject}: {finding.words}"
+    for check in gpu.sources:
+        yield f"      {'+' if check.good else '-'} {check.subject}: {check.words}"
 
 
-def _finding(finding: Finding) -> Iterator[str]:
-    yield f"  {'+' if finding.good else '-'} {finding.subject:8} {finding.words}"
-    if finding.remedy:
-        yield f"             -> {finding.remedy}"
+def _check(check: Check) -> Iterator[str]:
+    yield f"  {'+' if check.good else '-'} {check.subject:8} {check.words}"
+    if check.remedy:
+        yield f"             -> {check.remedy}"

@@ -14,7 +14,7 @@ from pathlib import Path
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.cli import options, rules_history
 from otel_ofu.cli.rules_history import FILES, rules_in, written
-from otel_ofu.diagnose import CauseBook, load_causes
+from otel_ofu.diagnose import CauseCatalogue, load_causes
 from otel_ofu.files.shipped import shipped
 from otel_ofu.files.yaml import read_yaml
 from otel_ofu.model.errors import ConfigError, Problem
@@ -87,7 +87,7 @@ def check(arguments: argparse.Namespace) -> int:
 def _checked(arguments: argparse.Namespace) -> RuleSet:
     """The rules. Raises ConfigError with the mistakes of their causes as well."""
     problems: list[Problem] = []
-    causes: CauseBook | None = None
+    causes: CauseCatalogue | None = None
     try:
         causes = load_causes(_causes_file(arguments), load_registry())
     except ConfigError as error:

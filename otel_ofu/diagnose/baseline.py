@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from otel_ofu.diagnose.fingerprint import job_fingerprint
 from otel_ofu.files.sqlite_file import Form
 from otel_ofu.files.sqlite_table import Change, Rows, SqliteTables, Table
 from otel_ofu.model import Entity, Observation, Window
+from otel_ofu.rules.files.rule import stable_hash
 from otel_ofu.store import Store
 
 log = logging.getLogger(__name__)
 
 VERSION = 1
+# All of these are starting values.
 EVERY_S = 60.0
 WINDOW_S = 600.0
 KNOWN_AFTER = 30
@@ -30,9 +32,10 @@ MEMORY = 240
 """Minutes that count for the usual level; older ones fade."""
 FELL = 0.75
 ADOPTED_AFTER_S = 6 * 3_600.0
-"""A level this much below the usual one is a trouble, and after so long the new usual level."""
+"""Below this share of the usual level a job has fallen; after so long that is its usual level."""
 FORGET_S = 90 * 86_400.0
 SAVE_EVERY_S = 300.0
+"""What is lost by a kill is learnt again in as long."""
 KEY = "job_ofu_baseline"
 
 _SCHEMA = """
@@ -43,6 +46,16 @@ CREATE TABLE jobs (
 """
 _FORM = Form(_SCHEMA, VERSION, "usual levels of jobs")
 _JOBS = Table("jobs", ("fingerprint",), tuple[str, float, int, float, float | None])
+
+
+_NAMES = (
+    *("slurm.job.name", "slurm.partition", "slurm.cluster.name", "lsf.job.name", "lsf.queue"),
+    *("pbs.job.name", "pbs.queue", "k8s.namespace.name", "k8s.container.name"),
+)
+_IDENTIFYING = ("slurm.job.name", "lsf.job.name", "pbs.job.name", "k8s.pod.name")
+_POD = "k8s.pod.name"
+# What controllers append: a hash of a template, five random letters, an index.
+_APPENDED = re.compile(r"(-[a-z0-9]{8,10})?-[a-z0-9]{5}$|-\d+$")
 
 
 @dataclass(slots=True)
@@ -147,3 +160,19 @@ class Baselines:
 
 def _load(rows: Rows) -> dict[str, Usual]:
     return {print_: Usual(*rest) for print_, *rest in rows(_JOBS)}
+
+
+def job_fingerprint(job: Entity, gpus: float) -> str:
+    """What makes two runs the same job: its name, what it runs, how many GPUs, which precision.
+
+    The same for the same job started again; its id alone where nothing names it. Another precision
+    or number of GPUs is another job, with a past of its own.
+    """
+    attributes = job.attributes
+    named = {name: str(attributes[name]) for name in _NAMES if name in attributes}
+    if _POD in attributes:
+        named[_POD] = _APPENDED.sub("", str(attributes[_POD]))
+    if not any(name in attributes for name in _IDENTIFYING):
+        named = {"ofu.job.id": job.id}
+    sku, precision = attributes.get("ofu.gpu.sku", ""), attributes.get("ofu.precision", "")
+    return stable_hash("job", sorted(named.items()), round(gpus), str(sku), str(precision))

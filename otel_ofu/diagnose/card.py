@@ -10,7 +10,9 @@ from otel_ofu.model import Finding, RankedCause
 from otel_ofu.rules.annotations import FILTERS, duration_words
 
 WIDTH = 100
+"""Columns of a terminal. Starting value."""
 SHOWN = 4
+"""Lines of evidence of the first cause. Starting value."""
 _SHOWN_FACTS: Mapping[str, tuple[str, str]] = {
     "ofu": ("OFU", "percent"),
     "ofu_before": ("before", "percent"),
@@ -28,8 +30,8 @@ def card(finding: Finding, *, width: int = WIDTH) -> str:
     """A short card: headline, numbers, the likely causes with their evidence, next steps."""
     lines = [*_head(finding, width)]
     if finding.kind != "resolved":
-        for place, cause in enumerate(finding.causes, 1):
-            lines += _cause(place, cause, width, SHOWN if place == 1 else 2)
+        for rank, cause in enumerate(finding.causes, 1):
+            lines += _cause(rank, cause, width, SHOWN if rank == 1 else 2)
         lines += _closing(finding, width)
     return "\n".join(lines)
 
@@ -37,8 +39,8 @@ def card(finding: Finding, *, width: int = WIDTH) -> str:
 def explain_finding(finding: Finding, *, width: int = WIDTH) -> str:
     """Everything that a finding rests on: all evidence, what speaks against, what is unread."""
     lines = [*_head(finding, width)]
-    for place, cause in enumerate(finding.causes, 1):
-        lines += ["", *_cause(place, cause, width, None)]
+    for rank, cause in enumerate(finding.causes, 1):
+        lines += ["", *_cause(rank, cause, width, None)]
         lines += _part("remark", [cause.remark] if cause.remark else [], width)
         lines += _steps(cause.next_steps, width)
         lines += _part("see", [cause.link] if cause.link else [], width)
@@ -63,10 +65,10 @@ def _head(finding: Finding, width: int) -> Iterator[str]:
 
 
 def _numbers(facts: Mapping[str, float]) -> Iterator[str]:
-    for name, (words, shown) in _SHOWN_FACTS.items():
+    for name, (title, shown) in _SHOWN_FACTS.items():
         if name in facts:
             show = _count if shown == "count" else FILTERS[shown]
-            yield f"{words} {show(facts[name])}"
+            yield f"{title} {show(facts[name])}"
 
 
 def _count(value: float) -> str:
@@ -76,9 +78,9 @@ def _count(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 100 or value.is_integer() else f"{value:.3g}"  # noqa: PLR2004 - three digits
 
 
-def _cause(place: int, cause: RankedCause, width: int, most: int | None) -> Iterator[str]:
+def _cause(rank: int, cause: RankedCause, width: int, most: int | None) -> Iterator[str]:
     yield from _wrapped(
-        f"{place}. {cause.title} [{cause.id} {cause.score:.2f}]", width, "  ", "     "
+        f"{rank}. {cause.title} [{cause.id} {cause.score:.2f}]", width, "  ", "     "
     )
     for mark, lines in (("+", cause.evidence), ("-", cause.against), ("?", cause.unchecked)):
         shown = list(lines[:most])

@@ -19,8 +19,8 @@ Spread = Literal["all", "some"]
 
 
 @dataclass(frozen=True, slots=True)
-class Clue:
-    """One piece of evidence: a condition, or an attribute that the GPU has.
+class CauseEvidence:
+    """What speaks for or against a cause: a condition, or an attribute that the GPU has.
 
     `weight` in (0, 1]: how much of the score hangs on it. Exactly one of `condition` and
     `attribute` is set.
@@ -49,7 +49,7 @@ class Cause:
     title: str
     severity: str
     prior: float
-    clues: tuple[Clue, ...]
+    evidence: tuple[CauseEvidence, ...]
     spread: Spread = "all"
     legitimate: bool = False
     explains: frozenset[str] = frozenset()
@@ -57,12 +57,12 @@ class Cause:
     confounders: str = ""
     next_steps: tuple[str, ...] = ()
     link: str = ""
-    place: FilePosition = NOWHERE
+    position: FilePosition = NOWHERE
 
 
 @dataclass(frozen=True)
-class CauseBook:
-    """All causes, in the order in which equal scores are told; ids and groups are unique."""
+class CauseCatalogue:
+    """All causes, in the order in which equal scores are ranked; ids and groups are unique."""
 
     causes: tuple[Cause, ...] = ()
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -85,9 +85,22 @@ class CauseBook:
     def expressions(self) -> Iterator[Expression]:
         """Every condition, for how much history to keep."""
         for cause in self.causes:
-            for clue in cause.clues:
-                if clue.condition is not None:
-                    yield clue.condition
+            for evidence in cause.evidence:
+                if evidence.condition is not None:
+                    yield evidence.condition
+
+
+def cause_table(book: CauseCatalogue) -> Iterator[str]:
+    """The table of docs/causes.md in Markdown: one row a cause, in the order of the file."""
+    yield "| id | what | severity | what tells it apart | what looks like it |"
+    yield "|---|---|---|---|---|"
+    yield from map(_table_row, book.causes)
+
+
+def _table_row(cause: Cause) -> str:
+    severity = f"{cause.severity}, meant to be" if cause.legitimate else cause.severity
+    cells = (f"`{cause.id}`", cause.title, severity, cause.remark, cause.confounders or "-")
+    return f"| {' | '.join(cells)} |"
 
 
 def _only_flags(condition: Expression) -> bool:

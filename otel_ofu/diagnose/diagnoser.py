@@ -13,14 +13,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from otel_ofu.catalog.registry import Registry
-from otel_ofu.diagnose.cause import Cause, CauseBook
-from otel_ofu.diagnose.dating import Began, Calendar
-from otel_ofu.diagnose.facts import facts_of, gpu_hours_lost, known_facts
-from otel_ofu.diagnose.ranking import LIKELY, Ranker, Whose
-from otel_ofu.diagnose.scoring import Judges, Scorer, Scores
-from otel_ofu.diagnose.wording import Wording
+from otel_ofu.diagnose.cause import Cause, CauseCatalogue
+from otel_ofu.diagnose.evidence_text import EvidenceWriter
+from otel_ofu.diagnose.facts import fact_expressions, facts_of, gpu_hours_lost
+from otel_ofu.diagnose.onset import Onset, OnsetFinder
+from otel_ofu.diagnose.ranking import LIKELY, FindingColumns, Ranker
+from otel_ofu.diagnose.scoring import Scorer, Scores
 from otel_ofu.model import Finding, RankedCause
 from otel_ofu.rules.language.syntax import Expression, FlagCondition, walk
+from otel_ofu.rules.lifecycle.evaluator import VerdictSource
 from otel_ofu.store import Store
 
 NO_KNOWN_CAUSE = "no known cause fits"
@@ -31,9 +32,9 @@ PROFILE_NEXT = (
 )
 
 
-def looked_at(causes: CauseBook, registry: Registry) -> list[Expression]:
+def evaluated_expressions(causes: CauseCatalogue, registry: Registry) -> list[Expression]:
     """Every expression that diagnosis evaluates, for how much history to keep."""
-    return [*causes.expressions(), *(fact.expression for fact in known_facts(registry))]
+    return [*causes.expressions(), *fact_expressions(registry).values()]
 
 
 @dataclass(slots=True)
@@ -41,7 +42,7 @@ class _Instant:
     """What was found out once for all findings of an instant."""
 
     scores: Scores
-    calendar: Calendar
+    onsets: OnsetFinder
 
 
 class Diagnoser:
@@ -49,17 +50,17 @@ class Diagnoser:
 
     def __init__(
         self,
-        causes: CauseBook,
-        engine: Judges,
+        causes: CauseCatalogue,
+        engine: VerdictSource,
         store: Store,
         registry: Registry,
         *,
         delay_s: float = 0.0,
     ) -> None:
-        self._book = causes
+        self._causes = causes
         self._by_id = {cause.id: cause for cause in causes.causes}
-        self._scorer = Scorer(causes, engine, store, known_facts(registry))
-        self._ranker = Ranker(Wording(registry))
+        self._scorer = Scorer(causes, engine, store, fact_expressions(registry))
+        self._ranker = Ranker(EvidenceWriter(registry))
         self._store = store
         self._delay_s = delay_s
         self._instant: _Instant | None = None
@@ -81,71 +82,73 @@ class Diagnoser:
 
     def _with_causes(self, finding: Finding) -> Finding:
         instant = self._at(finding.at_s - self._delay_s)
-        whose = _whose(finding, instant)
-        if whose is None:
+        columns = _columns(finding, instant.scores)
+        if columns is None:
             return finding
-        ranked = self._ranker.rank(instant.scores, whose, self._book.expand(finding.candidates))
-        began = instant.calendar.began(whose.gpus, self._flags(ranked))
+        ranked = self._ranker.rank(instant.scores, columns, self._causes.expand(finding.candidates))
+        onset = instant.onsets.find(columns.gpus, self._flags(ranked))
         known = replace(
             finding,
             causes=tuple(ranked),
-            facts=_facts(instant.scores, whose, finding, began),
-            annotations={**_annotations(ranked, began), **finding.annotations},
+            facts=_facts(instant.scores, columns, finding, onset),
+            annotations={**_annotations(ranked, onset), **finding.annotations},
         )
         return _mild(known) if self.is_legitimate(known) else known
 
     def _at(self, at_s: float) -> _Instant:
         if self._instant is None or self._instant.scores.at_s != at_s:
-            self._instant = _Instant(self._scorer.score(at_s), Calendar(self._store, at_s))
+            self._instant = _Instant(self._scorer.score(at_s), OnsetFinder(self._store, at_s))
         return self._instant
 
     def _flags(self, ranked: Sequence[RankedCause]) -> list[str]:
         """The flags that the most likely causes name and that are there."""
-        said = {line for cause in ranked for line in cause.evidence}
+        lines = {line for cause in ranked for line in cause.evidence}
         causes = (self._by_id[cause.id] for cause in ranked)
-        return [name for cause in causes for name in _names(cause) if f"{name} is set" in said]
+        return [name for cause in causes for name in _names(cause) if f"{name} is set" in lines]
 
 
-def _whose(finding: Finding, instant: _Instant) -> Whose | None:
+def _columns(finding: Finding, scores: Scores) -> FindingColumns | None:
     """None for an entity that the store does not know any more."""
     if finding.entity is None:
         return None
     kind = finding.entity.kind
-    column = instant.scores.round.rosters[kind].column(finding.entity.id)
+    column = scores.round.rosters[kind].column(finding.entity.id)
     if column is None:
         return None
-    gpus = np.flatnonzero(instant.scores.members[kind] == column)
+    gpus = np.flatnonzero(scores.members[kind] == column)
     if kind != "gpu":
-        live = instant.scores.round.rosters["gpu"].entities
+        live = scores.round.rosters["gpu"].entities
         gpus = np.array([g for g in gpus.tolist() if live[g] is not None], np.intp)
-    return Whose(kind, column, gpus)
+    return FindingColumns(kind, column, gpus)
 
 
-def _facts(scores: Scores, whose: Whose, finding: Finding, began: Began | None) -> dict[str, float]:
-    facts = facts_of(scores.facts, whose.gpus)
+def _facts(
+    scores: Scores, columns: FindingColumns, finding: Finding, onset: Onset | None
+) -> dict[str, float]:
+    facts = facts_of(scores.facts, columns.gpus)
     since_s = finding.since_s
-    if began is not None:
-        facts["ofu_before"] = began.before
-        facts["began_s"] = began.at_s
-        since_s = min(since_s, began.at_s) if began.after < began.before else since_s
-    facts["gpus"] = float(len(whose.gpus))
-    lost = gpu_hours_lost(facts, len(whose.gpus), finding.at_s - since_s)
+    if onset is not None:
+        facts["ofu_before"] = onset.before
+        facts["began_s"] = onset.at_s
+        since_s = min(since_s, onset.at_s) if onset.after < onset.before else since_s
+    facts["gpus"] = float(len(columns.gpus))
+    lost = gpu_hours_lost(facts, len(columns.gpus), finding.at_s - since_s)
     if lost is not None:
         facts["gpu_hours_lost"] = lost
     return facts
 
 
-def _annotations(ranked: Sequence[RankedCause], began: Began | None) -> dict[str, str]:
-    said: dict[str, str] = {}
+def _annotations(ranked: Sequence[RankedCause], onset: Onset | None) -> dict[str, str]:
+    texts: dict[str, str] = {}
     likely = [cause for cause in ranked if cause.score >= LIKELY] or list(ranked[:1])
     if likely:
-        said["cause"] = "; and ".join(f"{c.title} ({c.id}, {c.score:.2f})" for c in likely[:2])
+        texts["cause"] = "; and ".join(f"{c.title} ({c.id}, {c.score:.2f})" for c in likely[:2])
     else:
-        said["cause"] = NO_KNOWN_CAUSE
-        said["profile_next"] = PROFILE_NEXT
-    if began is not None:
-        said["began"] = began.words
-    return said
+        texts["cause"] = NO_KNOWN_CAUSE
+        texts["profile_next"] = PROFILE_NEXT
+    if onset is not None:
+        texts["began"] = onset.text
+    return texts
 
 
 def _mild(finding: Finding) -> Finding:
@@ -155,6 +158,6 @@ def _mild(finding: Finding) -> Finding:
 
 
 def _names(cause: Cause) -> list[str]:
-    conditions = (clue.condition for clue in cause.clues if clue.condition is not None)
+    conditions = (one.condition for one in cause.evidence if one.condition is not None)
     nodes = (node for condition in conditions for node in walk(condition.root))
     return [node.name for node in nodes if isinstance(node, FlagCondition)]

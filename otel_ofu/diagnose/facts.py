@@ -1,12 +1,11 @@
-"""Numbers worth a look beside a finding: what is measured of each GPU, by name.
+"""Numbers beside a finding: what is measured of each GPU, by name.
 
 Enters: the values of a round. Leaves: means over the GPUs of a finding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.rules.language.language import parse_condition
 from otel_ofu.rules.language.syntax import Expression
+from otel_ofu.rules.verdicts import Values
 
 _VALUES = {
     "ofu": "avg(ofu, 5m)",
@@ -28,38 +28,20 @@ _VALUES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """A number by name; its value is the left side of the comparison."""
-
-    name: str
-    expression: Expression
-
-
-@dataclass(frozen=True, slots=True)
-class FactRow:
-    """A fact of every GPU, NaN for none."""
-
-    fact: Fact
-    values: NDArray[np.float32]
+def fact_expressions(registry: Registry) -> dict[str, Expression]:
+    """What is evaluated of every GPU in each round; the value is the left side of each."""
+    return {
+        name: parse_condition(f"{text} >= 0", "gpu", registry) for name, text in _VALUES.items()
+    }
 
 
-def known_facts(registry: Registry) -> tuple[Fact, ...]:
-    """What is measured of every GPU in each round."""
-    return tuple(
-        Fact(name, parse_condition(f"{text} >= 0", "gpu", registry))
-        for name, text in _VALUES.items()
-    )
-
-
-def facts_of(rows: Sequence[FactRow], gpus: NDArray[np.intp]) -> dict[str, float]:
+def facts_of(values: Mapping[str, Values], gpus: NDArray[np.intp]) -> dict[str, float]:
     """Means over some GPUs; a name is there only when one of them has a value."""
     found: dict[str, float] = {}
-    for row in rows:
-        values = row.values[gpus]
-        known = values[~np.isnan(values)]
+    for name, column in values.items():
+        known = column[gpus][~np.isnan(column[gpus])]
         if known.size:
-            found[row.fact.name] = float(known.mean(dtype=np.float64))
+            found[name] = float(known.mean(dtype=np.float64))
     return found
 
 

@@ -42,7 +42,7 @@ def membership(judgement: Judgement) -> Shares:
     root = judgement.question.expression.root
     if not isinstance(root, Boolean):
         raise TypeError(f"no condition: {judgement.question.expression.text}")
-    return _share(root, iter(judgement.evidence))
+    return _share(root, iter(judgement.comparisons))
 
 
 def _share(node: Boolean, leaves: Iterator[Comparison], *, negated: bool = False) -> Shares:

@@ -1,7 +1,7 @@
 """The likely causes of one finding, from scores of an instant.
 
-Enters: `Scores`, and whose finding it is. Leaves: ranked causes with their evidence, most likely
-first; none when no known cause fits.
+Enters: `Scores`, and where the finding's entity is. Leaves: ranked causes with their evidence,
+most likely first; none when no known cause fits.
 """
 
 from __future__ import annotations
@@ -12,24 +12,31 @@ from dataclasses import dataclass
 import numpy as np
 
 from otel_ofu.diagnose.cause import FLAGS
-from otel_ofu.diagnose.scoring import Indices, Scored, Scores
-from otel_ofu.diagnose.wording import Wording, flags_set
+from otel_ofu.diagnose.evidence_text import EvidenceWriter, flags_set
+from otel_ofu.diagnose.scoring import CauseScores, Indices, Scores
 from otel_ofu.model import EntityKind, RankedCause
 
 TOP = 3
+"""Starting value: as many as people read."""
 FITS = 0.3
-"""Below this no cause is named."""
+"""Below this no cause is named. Starting value."""
 LIKELY = 0.5
-"""From here on a cause is named in the headline, and explains what follows from it."""
+"""From here on a cause is named in the headline, and explains what follows from it.
+Starting value."""
 UNLISTED = 0.95
-"""What a cause loses that the rule does not list."""
+"""What is left of the score of a cause that the rule does not list: it decides between causes that
+fit alike, and outweighs no evidence. Starting value."""
 EXPLAINED = 0.5
+"""What is left of the score of a cause whose signs follow from another one, so that it stands below
+that one. Starting value."""
 NEAR = 0.8
+"""Of the strength of another one: from here on a cause fits about as well, and a GPU shows it about
+as much. Starting value."""
 
 
 @dataclass(slots=True)
 class _Candidate:
-    scored: Scored
+    scored: CauseScores
     score: float
     row: int
     share: tuple[int, int] | None
@@ -37,8 +44,8 @@ class _Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Whose:
-    """The entity of a finding: its kind, its column, and the columns of its GPUs."""
+class FindingColumns:
+    """Where the entity of a finding is: its kind, its column, and the columns of its GPUs."""
 
     kind: EntityKind
     column: int
@@ -48,12 +55,14 @@ class Whose:
 class Ranker:
     """Ranks; remembers nothing."""
 
-    def __init__(self, wording: Wording) -> None:
-        self._wording = wording
+    def __init__(self, writer: EvidenceWriter) -> None:
+        self._writer = writer
 
-    def rank(self, scores: Scores, whose: Whose, listed: Collection[str]) -> list[RankedCause]:
+    def rank(
+        self, scores: Scores, at: FindingColumns, listed: Collection[str]
+    ) -> list[RankedCause]:
         """At most three causes, most likely first."""
-        candidates = _candidates(scores, whose)
+        candidates = _candidates(scores, at)
         for one in candidates:
             if listed and one.scored.cause.id not in listed:
                 one.score *= UNLISTED
@@ -61,35 +70,35 @@ class Ranker:
         order = sorted(candidates, key=lambda one: -round(one.score, 2))
         named = [one for one in order if one.score >= FITS][:TOP]
         named += [one for one in order if _flag_only(one) and one not in named][: TOP - len(named)]
-        return [self._told(one, scores) for one in named] if _fits(named) else []
+        return [self._ranked(one, scores) for one in named] if _fits(named) else []
 
-    def _told(self, one: _Candidate, scores: Scores) -> RankedCause:
+    def _ranked(self, one: _Candidate, scores: Scores) -> RankedCause:
         cause = one.scored.cause
-        said = self._wording.say(one.scored, one.row)
+        texts = self._writer.texts(one.scored, one.row)
         if one.share is not None:
             entity = scores.round.rosters["gpu"].entities[one.row]
-            said.evidence.insert(0, _where(one.share, entity.id if entity else ""))
+            texts.evidence.insert(0, _where(one.share, entity.id if entity else ""))
         if one.because:
-            said.against.append(f"follows from {one.because}")
+            texts.against.append(f"follows from {one.because}")
         return RankedCause(
             id=cause.id,
             title=cause.title,
             score=round(one.score, 3),
-            evidence=tuple(said.evidence),
-            against=tuple(said.against),
-            unchecked=tuple(said.unchecked),
+            evidence=tuple(texts.evidence),
+            against=tuple(texts.against),
+            unchecked=tuple(texts.unchecked),
             remark=_remark(cause.remark, cause.confounders),
-            next_steps=_steps(cause.next_steps, flags_set(said.evidence)),
+            next_steps=_steps(cause.next_steps, flags_set(texts.evidence)),
             link=cause.link,
         )
 
 
-def _candidates(scores: Scores, whose: Whose) -> list[_Candidate]:
+def _candidates(scores: Scores, at: FindingColumns) -> list[_Candidate]:
     """Every cause, by the GPUs of the finding; by the entity itself where it has none."""
-    if not len(whose.gpus):
-        own, row = scores.own.get(whose.kind, ()), whose.column
+    if not len(at.gpus):
+        own, row = scores.own.get(at.kind, ()), at.column
         return [_Candidate(scored, float(scored.scores[row]), row, None) for scored in own]
-    each = scores.table[:, whose.gpus]
+    each = scores.table[:, at.gpus]
     worst = each.argmax(axis=1)
     most = each.max(axis=1)
     alike = (each >= np.maximum(FITS, NEAR * most)[:, None]).sum(axis=1)
@@ -97,11 +106,11 @@ def _candidates(scores: Scores, whose: Whose) -> list[_Candidate]:
         scores.gpus,
         each.mean(axis=1, dtype=np.float64).tolist(),
         most.tolist(),
-        whose.gpus[worst].tolist(),
+        at.gpus[worst].tolist(),
         alike.tolist(),
         strict=True,
     )
-    gpus = len(whose.gpus)
+    gpus = len(at.gpus)
     return [
         _Candidate(
             scored,

@@ -8,49 +8,45 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from otel_ofu.diagnose.cause import Cause, CauseBook, Clue
-from otel_ofu.diagnose.facts import Fact, FactRow
+from otel_ofu.diagnose.cause import Cause, CauseCatalogue, CauseEvidence
 from otel_ofu.diagnose.membership import Shares, membership
 from otel_ofu.model import EntityKind
-from otel_ofu.rules.verdicts import Judgement, Question, Round
+from otel_ofu.rules.language.syntax import Expression
+from otel_ofu.rules.lifecycle.evaluator import VerdictSource
+from otel_ofu.rules.verdicts import Judgement, Question, Round, Values
 from otel_ofu.store import Store
 
 AGREES = 0.5
+"""From this share on a condition counts as one that holds: the middle of its band."""
 MIN_PEERS = 2
+"""A cause compares with fewer peers than a rule: the rule has fired already. Starting value."""
 
 Indices = NDArray[np.intp]
 
 
-class Judges(Protocol):
-    """An engine that judges conditions (otel_ofu.rules.numpy.engine)."""
-
-    def round(self, questions: Sequence[Question], at_s: float) -> Round: ...
-
-
 @dataclass(frozen=True, slots=True)
-class Row:
+class EvidenceScores:
     """One piece of evidence over the rows: how far it holds, NaN for unknown.
 
-    `judgement` is of `kind`; `columns` is the column of that kind for each row, -1 for none.
+    `columns`: the column of the judgement's kind of entity for each row, -1 for none.
     """
 
-    clue: Clue
+    evidence: CauseEvidence
     shares: Shares
     judgement: Judgement | None
     columns: Indices
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class CauseScores:
     """One cause over the rows. `alone`: a flag is there and no counter agrees."""
 
     cause: Cause
-    rows: Sequence[Row]
+    evidence: Sequence[EvidenceScores]
     scores: Shares
     alone: NDArray[np.bool_]
 
@@ -60,32 +56,36 @@ class Scores:
     """All causes at one instant. `gpus`: rows are GPUs; `own`: rows are jobs or nodes themselves.
 
     `table`: the scores of `gpus`, [cause, GPU column]. `members`: the column of a GPU's job and
-    node, by GPU column.
+    node, by GPU column. `facts`: numbers of each GPU by name, NaN for none.
     """
 
     at_s: float
     round: Round
-    gpus: Sequence[Scored]
+    gpus: Sequence[CauseScores]
     table: Shares
-    own: Mapping[EntityKind, Sequence[Scored]]
+    own: Mapping[EntityKind, Sequence[CauseScores]]
     members: Mapping[EntityKind, Indices]
-    facts: Sequence[FactRow]
+    facts: Mapping[str, Values]
 
 
 class Scorer:
     """Belongs to one thread; nothing is remembered."""
 
     def __init__(
-        self, book: CauseBook, engine: Judges, store: Store, facts: Sequence[Fact] = ()
+        self,
+        causes: CauseCatalogue,
+        engine: VerdictSource,
+        store: Store,
+        facts: Mapping[str, Expression],
     ) -> None:
-        self._book = book
+        self._causes = causes
         self._engine = engine
         self._store = store
         self._facts = facts
-        conditions = dict.fromkeys(book.expressions())
-        expressions = [*conditions, *(fact.expression for fact in facts)]
+        conditions = dict.fromkeys(causes.expressions())
+        expressions = [*conditions, *facts.values()]
         self._questions = [Question(e, min_peers=MIN_PEERS) for e in expressions]
-        self._place = {e: n for n, e in enumerate(conditions)}
+        self._question_of = {e: n for n, e in enumerate(conditions)}
 
     def score(self, at_s: float) -> Scores:
         """One round over all conditions of all causes. Windows end at `at_s`."""
@@ -97,13 +97,14 @@ class Scorer:
                 "job": self._store.membership.jobs(count).copy(),
                 "node": self._store.membership.nodes(count).copy(),
             }
-        shares = [membership(answer.judgements[n]) for n in self._place.values()]
+        shares = [membership(answer.judgements[n]) for n in self._question_of.values()]
         kinds: tuple[EntityKind, ...] = ("job", "node")
         own = {kind: self._all(answer, shares, self._itself(answer, kind)) for kind in kinds}
-        facts = [
-            FactRow(fact, answer.judgements[len(self._place) + n].evidence[0].values)
-            for n, fact in enumerate(self._facts)
-        ]
+        of_facts = answer.judgements[len(self._question_of) :]
+        facts = {
+            name: judgement.comparisons[0].values
+            for name, judgement in zip(self._facts, of_facts, strict=True)
+        }
         gpus = self._all(answer, shares, members)
         table = np.stack([scored.scores for scored in gpus]) if gpus else np.zeros((0, count))
         return Scores(at_s, answer, gpus, table.astype(np.float32), own, members, facts)
@@ -118,26 +119,27 @@ class Scorer:
 
     def _all(
         self, answer: Round, shares: Sequence[Shares], columns: dict[EntityKind, Indices]
-    ) -> list[Scored]:
+    ) -> list[CauseScores]:
         scored = []
-        for cause in self._book.causes:
-            rows = [self._row(clue, answer, shares, columns) for clue in cause.clues]
-            scored.append(_scored(cause, rows))
+        for cause in self._causes.causes:
+            evidence = [self._evidence(one, answer, shares, columns) for one in cause.evidence]
+            scored.append(_scored(cause, evidence))
         return scored
 
-    def _row(
+    def _evidence(
         self,
-        clue: Clue,
+        evidence: CauseEvidence,
         answer: Round,
         shares: Sequence[Shares],
         columns: dict[EntityKind, Indices],
-    ) -> Row:
-        if clue.condition is None:
-            return Row(clue, _has(clue.attribute, answer, columns["gpu"]), None, columns["gpu"])
-        at = columns[clue.condition.each]
-        number = self._place[clue.condition]
+    ) -> EvidenceScores:
+        if evidence.condition is None:
+            gpus = columns["gpu"]
+            return EvidenceScores(evidence, _has(evidence.attribute, answer, gpus), None, gpus)
+        at = columns[evidence.condition.each]
+        number = self._question_of[evidence.condition]
         spread: Shares = np.append(shares[number], np.float32(np.nan))[at]
-        return Row(clue, spread, answer.judgements[number], at)
+        return EvidenceScores(evidence, spread, answer.judgements[number], at)
 
 
 def _has(attribute: str, answer: Round, columns: Indices) -> Shares:
@@ -147,31 +149,33 @@ def _has(attribute: str, answer: Round, columns: Indices) -> Shares:
     return known
 
 
-def _scored(cause: Cause, rows: Sequence[Row]) -> Scored:
-    alone = _flag_alone(rows)
-    score = np.full(rows[0].shares.shape, np.float32(cause.prior))
+def _scored(cause: Cause, evidence: Sequence[EvidenceScores]) -> CauseScores:
+    alone = _flag_alone(evidence)
+    score = np.full(evidence[0].shares.shape, np.float32(cause.prior))
     known = np.zeros_like(score)
-    for row in rows:
-        share = np.where(alone, 0, row.shares) if row.clue.is_flag else row.shares
-        lacking = 1 - share if row.clue.speaks == "for" else share
-        unknown = np.isnan(row.shares)
-        score *= np.where(unknown, 1, 1 - row.clue.weight * lacking).astype(np.float32)
-        known += np.where(unknown, 0, _heft(row.clue)).astype(np.float32)
-    coverage = known / sum(_heft(row.clue) for row in rows)
-    return Scored(cause, rows, score * coverage, alone)
+    for one in evidence:
+        share = np.where(alone, 0, one.shares) if one.evidence.is_flag else one.shares
+        lacking = 1 - share if one.evidence.speaks == "for" else share
+        unknown = np.isnan(one.shares)
+        score *= np.where(unknown, 1, 1 - one.evidence.weight * lacking).astype(np.float32)
+        known += np.where(unknown, 0, _coverage_weight(one.evidence)).astype(np.float32)
+    coverage = known / sum(_coverage_weight(one.evidence) for one in evidence)
+    return CauseScores(cause, evidence, score * coverage, alone)
 
 
-def _heft(clue: Clue) -> float:
-    """What a clue counts for coverage: squared, so that nobody is accused on side lines alone."""
-    return clue.weight**2 if clue.speaks == "for" else 0.0
+def _coverage_weight(evidence: CauseEvidence) -> float:
+    """What it counts for coverage: squared, so that no cause is named on side lines alone."""
+    return evidence.weight**2 if evidence.speaks == "for" else 0.0
 
 
-def _flag_alone(rows: Sequence[Row]) -> NDArray[np.bool_]:
+def _flag_alone(evidence: Sequence[EvidenceScores]) -> NDArray[np.bool_]:
     """Where a flag is seen and every counter that could be read says otherwise."""
-    flags = [row.shares for row in rows if row.clue.is_flag]
-    counters = [r.shares for r in rows if not r.clue.is_flag and r.clue.speaks == "for"]
+    flags = [one.shares for one in evidence if one.evidence.is_flag]
+    counters = [
+        one.shares for one in evidence if not one.evidence.is_flag and one.evidence.speaks == "for"
+    ]
     if not flags or not counters:
-        return np.zeros(rows[0].shares.shape, np.bool_)
+        return np.zeros(evidence[0].shares.shape, np.bool_)
     seen = np.fmax.reduce(np.stack(flags), axis=0) >= AGREES
     best = np.fmax.reduce(np.stack(counters), axis=0)  # NaN only where none could be read
     alone: NDArray[np.bool_] = seen & (best < AGREES)

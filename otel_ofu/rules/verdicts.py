@@ -91,16 +91,16 @@ def _least(coverages: Iterable[float]) -> float:
 class Judgement:
     """One condition: HOLDS, CLEAR or UNKNOWN by column, UNKNOWN for a column without an entity.
 
-    `evidence` holds the comparisons and flags that the verdict rests on, in the order of the text.
+    `comparisons`: the comparisons and flags that the verdict rests on, in the order of the text.
     """
 
     question: Question
     verdicts: Verdicts
-    evidence: Sequence[Comparison]
+    comparisons: Sequence[Comparison]
 
     def at(self, column: int) -> Sequence[Observed]:
         """The evidence for one entity."""
-        return [evidence.at(column) for evidence in self.evidence]
+        return [comparison.at(column) for comparison in self.comparisons]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.diagnose import CauseBook, Diagnoser, causes_from_text, looked_at
+from otel_ofu.diagnose import CauseCatalogue, Diagnoser, causes_from_text, evaluated_expressions
 from otel_ofu.model import (
     Attribute,
     Entity,
@@ -27,7 +27,7 @@ STEP_S = 30.0
 Series = Mapping[tuple[str, str], Sequence[float | None]]
 
 
-def book(text: str) -> CauseBook:
+def book(text: str) -> CauseCatalogue:
     return causes_from_text(text, REGISTRY)
 
 
@@ -39,7 +39,7 @@ def cause(id_: str, *evidence: str, **keys: str) -> str:
     return f"  - id: {id_}\n    title: {id_} happened\n{severity}{more}    evidence:\n{lines}"
 
 
-def causes(*texts: str) -> CauseBook:
+def causes(*texts: str) -> CauseCatalogue:
     return book("causes:\n" + "".join(texts))
 
 
@@ -55,11 +55,11 @@ def entity(name: str) -> Entity:
 class Scene:
     """Samples every 30 s from the start on; None is a missing sample."""
 
-    def __init__(self, causes: CauseBook, series: Series) -> None:
+    def __init__(self, causes: CauseCatalogue, series: Series) -> None:
         length = max(len(samples) for samples in series.values())
         self.now_s = START_S + (length - 1) * STEP_S
         clock = VirtualClock(self.now_s)
-        kept = retention_for(looked_at(causes, REGISTRY), STEP_S)
+        kept = retention_for(evaluated_expressions(causes, REGISTRY), STEP_S)
         self.store = Store(REGISTRY, replace(kept, depth_s=1_800), step_s=STEP_S, clock=clock)
         for n in range(length):
             self._write(n, series)

@@ -92,7 +92,7 @@ def test_every_shipped_cause_says_what_tells_it_apart_and_what_to_do() -> None:
     for each in load_causes(shipped("rules") / "causes.yaml", REGISTRY).causes:
         assert each.remark, each.id
         assert each.next_steps, each.id
-        assert sum(clue.weight for clue in each.clues if clue.speaks == "for") >= 1, each.id
+        assert sum(clue.weight for clue in each.evidence if clue.speaks == "for") >= 1, each.id
 
 
 def test_a_step_about_flags_needs_evidence_that_is_a_flag() -> None:

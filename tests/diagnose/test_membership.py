@@ -5,14 +5,14 @@ import math
 import numpy as np
 import pytest
 
-from otel_ofu.diagnose import CauseBook
+from otel_ofu.diagnose import CauseCatalogue
 from otel_ofu.diagnose.membership import membership
 from otel_ofu.rules.language.language import parse_condition
 from otel_ofu.rules.numpy.engine import NumpyEngine
 from otel_ofu.rules.verdicts import HOLDS, Question
 from tests.diagnose.scene import REGISTRY, Scene, flat
 
-EMPTY = CauseBook()
+EMPTY = CauseCatalogue()
 
 
 def share(text: str, **values: float) -> float:

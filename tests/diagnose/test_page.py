@@ -4,7 +4,7 @@ import importlib.util
 from pathlib import Path
 
 from otel_ofu.diagnose import load_causes
-from otel_ofu.diagnose.page import cause_table
+from otel_ofu.diagnose.cause import cause_table
 from otel_ofu.files.shipped import shipped
 from tests.diagnose.scene import REGISTRY
 

@@ -169,7 +169,7 @@ def test_a_job_without_gpus_is_judged_by_what_is_known_of_itself() -> None:
     text = causes(cause("counted", 'when: "avg(mfu, 5m) > 50%", weight: 1, each: job', LOW))
     (one,) = Scene(text, {("job", "mfu"): flat(0.6)}).diagnose("job").causes
     assert one.score == pytest.approx(0.5)
-    assert one.unchecked == ("avg(tensor_active, 5m) < 20% (nobody to ask)",)
+    assert one.unchecked == ("avg(tensor_active, 5m) < 20% (no such entity)",)
 
 
 def test_a_cause_that_is_meant_to_be_makes_the_finding_information() -> None:

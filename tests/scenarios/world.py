@@ -19,12 +19,12 @@ from otel_ofu.derive import Deriver, DeriverSettings
 from otel_ofu.derive.jobs import JobAggregator
 from otel_ofu.diagnose import (
     Baselines,
-    CauseBook,
+    CauseCatalogue,
     Diagnoser,
     Incidents,
     StoreNodes,
+    evaluated_expressions,
     load_causes,
-    looked_at,
 )
 from otel_ofu.files.shipped import shipped
 from otel_ofu.model import Entity, Finding, Gap, GapReason, Observation, Reading, Window
@@ -46,7 +46,7 @@ REGISTRY = load_registry()
 
 
 @cache
-def causes() -> CauseBook:
+def causes() -> CauseCatalogue:
     return load_causes(shipped("rules") / "causes.yaml", REGISTRY)
 
 
@@ -85,7 +85,7 @@ class World:
             start_s=START_S,
             interval_s=story.interval_s,
         )
-        expressions = [*rules().expressions(), *looked_at(causes(), REGISTRY)]
+        expressions = [*rules().expressions(), *evaluated_expressions(causes(), REGISTRY)]
         step_s = story.interval_s
         self._store = Store(
             REGISTRY,

@@ -17,7 +17,7 @@ from typing import Protocol
 from otel_ofu.model import Entity, Finding, Observation, Window
 from otel_ofu.model.clock import Clock, SystemClock
 from otel_ofu.rules.files.rule import SEVERITY, RuleGroup, RuleSet
-from otel_ofu.rules.lifecycle.evaluator import Evaluator, Instant, VerdictSource
+from otel_ofu.rules.lifecycle.evaluator import Instant, RuleEvaluator, VerdictSource
 from otel_ofu.rules.lifecycle.findings import RuleFindings, removed
 from otel_ofu.rules.lifecycle.silence import LastSeen
 from otel_ofu.rules.lifecycle.storage import FindingStorage
@@ -79,7 +79,7 @@ class Engine:
         clock: Clock | None = None,
         delay_s: float = 0.0,
     ) -> None:
-        self._evaluator = Evaluator(source, last_seen)
+        self._evaluator = RuleEvaluator(source, last_seen)
         self._emit = emit
         self._diagnose = diagnose
         self._storage = storage or FindingStorage(None)

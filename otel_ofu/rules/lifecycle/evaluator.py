@@ -36,7 +36,7 @@ class Instant:
     running_s: float
 
 
-class Evaluator:
+class RuleEvaluator:
     """`last_seen` None: rules on silence cannot be judged. `failures` counts by rule."""
 
     def __init__(self, source: VerdictSource, last_seen: LastSeen | None) -> None:

@@ -1,4 +1,4 @@
-"""Evidence in words, always with its numbers.
+"""Evidence as text, always with its numbers.
 
 Enters: evidence at one row. Leaves: lines such as `avg(tensor_active, 5m) = 4.2% (< 15%)`.
 """
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from otel_ofu.catalog.registry import Registry
-from otel_ofu.diagnose.scoring import AGREES, Row, Scored
+from otel_ofu.diagnose.scoring import AGREES, CauseScores, EvidenceScores
 from otel_ofu.rules.annotations import FILTERS
 from otel_ofu.rules.language.printing import to_text
 from otel_ofu.rules.language.syntax import (
@@ -42,7 +42,7 @@ _FILTER_OF: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class EvidenceTexts:
     """What speaks for a cause at one row, what against it, and what could not be read."""
 
     evidence: list[str] = field(default_factory=list)
@@ -50,41 +50,41 @@ class Said:
     unchecked: list[str] = field(default_factory=list)
 
 
-class Wording:
+class EvidenceWriter:
     """Numbers in the units of the registry."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._shown: dict[Node, str] = {}
 
-    def say(self, scored: Scored, row: int) -> Said:
+    def texts(self, scored: CauseScores, row: int) -> EvidenceTexts:
         """All evidence of a cause at a row."""
-        said = Said()
+        texts = EvidenceTexts()
         if scored.alone[row]:
-            said.against.append(FLAG_ALONE)
-        for clue in scored.rows:
-            share = float(clue.shares[row])
+            texts.against.append(FLAG_ALONE)
+        for one in scored.evidence:
+            share = float(one.shares[row])
             if math.isnan(share):
-                said.unchecked.extend(_unchecked(clue, row))
+                texts.unchecked.extend(_unchecked(one, row))
                 continue
             holds = share >= AGREES
-            lines = self._lines(clue, row, holds=holds)
-            if clue.clue.speaks == "for":
-                (said.evidence if holds else said.against).extend(lines)
+            lines = self._lines(one, row, holds=holds)
+            if one.evidence.speaks == "for":
+                (texts.evidence if holds else texts.against).extend(lines)
             elif holds:
-                said.against.extend(lines)
-        return said
+                texts.against.extend(lines)
+        return texts
 
-    def _lines(self, clue: Row, row: int, *, holds: bool) -> Iterator[str]:
-        if clue.judgement is None:
-            yield f"the GPU {'has' if holds else 'has no'} {clue.clue.attribute}"
-        elif clue.clue.is_flag and not holds:
-            flags = [e.node for e in clue.judgement.evidence]
+    def _lines(self, one: EvidenceScores, row: int, *, holds: bool) -> Iterator[str]:
+        if one.judgement is None:
+            yield f"the GPU {'has' if holds else 'has no'} {one.evidence.attribute}"
+        elif one.evidence.is_flag and not holds:
+            flags = [e.node for e in one.judgement.comparisons]
             yield f"no flag seen at the start of the processes ({_listed(flags)})"
         else:
-            yield from self._told(clue.judgement.at(int(clue.columns[row])), holds=holds)
+            yield from self._compared(one.judgement.at(int(one.columns[row])), holds=holds)
 
-    def _told(self, seen: Sequence[Observed], *, holds: bool) -> Iterator[str]:
+    def _compared(self, seen: Sequence[Observed], *, holds: bool) -> Iterator[str]:
         wanted = [s for s in seen if (s.verdict == HOLDS) == holds and s.verdict != UNKNOWN]
         for one in wanted or [s for s in seen if s.verdict != UNKNOWN]:
             yield self.compared(one)
@@ -128,15 +128,15 @@ def flags_set(evidence: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _unchecked(clue: Row, row: int) -> Iterator[str]:
-    if clue.judgement is None:
-        yield f"{clue.clue.attribute} of the GPU"
-    elif clue.clue.is_flag:
-        yield f"flags of the processes ({_listed([e.node for e in clue.judgement.evidence])})"
-    elif clue.columns[row] < 0:
-        yield f"{to_text(clue.judgement.question.expression.root)} (nobody to ask)"
+def _unchecked(one: EvidenceScores, row: int) -> Iterator[str]:
+    if one.judgement is None:
+        yield f"{one.evidence.attribute} of the GPU"
+    elif one.evidence.is_flag:
+        yield f"flags of the processes ({_listed([e.node for e in one.judgement.comparisons])})"
+    elif one.columns[row] < 0:
+        yield f"{to_text(one.judgement.question.expression.root)} (no such entity)"
     else:
-        for seen in clue.judgement.at(int(clue.columns[row])):
+        for seen in one.judgement.at(int(one.columns[row])):
             if seen.verdict == UNKNOWN:
                 yield to_text(seen.node)
 
