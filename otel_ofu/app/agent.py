@@ -17,11 +17,13 @@ from otel_ofu.app.job_reports import Voices, follower
 from otel_ofu.app.node import work
 from otel_ofu.app.pipeline import Pipeline
 from otel_ofu.app.prepare import Prepared
-from otel_ofu.app.receiving import receiver
 from otel_ofu.app.routing import TICK_S
 from otel_ofu.app.scheduler import Scheduler
 from otel_ofu.app.sources import Chosen
 from otel_ofu.model.clock import Clock, SystemClock
+from otel_ofu.model.errors import ConfigError, Problem
+from otel_ofu.receive import Receiver
+from otel_ofu.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +32,17 @@ WARM_UP_S = 1.0
 LOOK_S = 2.0
 """How often rule files are looked at."""
 CLOSE_SOURCE_S = 1.0
+
+
+def receiver(prepared: Prepared, store: Store) -> Receiver | None:
+    """Listens from now on. ConfigError for an address or a file that cannot be used."""
+    settings = prepared.config.receivers.otlp
+    if not settings.listens:
+        return None
+    try:
+        return Receiver(settings, store, names=prepared.names)
+    except ValueError as error:
+        raise ConfigError([Problem("receivers.otlp", 0, 0, str(error))]) from error
 
 
 class Agent:
@@ -52,7 +65,7 @@ class Agent:
     @property
     def places(self) -> list[str]:
         """Where it listens for OTLP."""
-        return list(self._receiver.places) if self._receiver else []
+        return list(self._receiver.addresses) if self._receiver else []
 
     def _scheduled(self) -> Scheduler:
         config, pipeline, scheduler = self._config, self._pipeline, Scheduler()

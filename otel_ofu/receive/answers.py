@@ -77,7 +77,7 @@ def failure(form: Form, refusal: Refusal) -> bytes:
 
 
 def trailers(refusal: Refusal) -> list[tuple[str, bytes]]:
-    """RetryInfo where the standard has it, and where the Python SDK looks for it."""
+    """RetryInfo where the standard has it, and where the Python SDK reads it."""
     if not refusal.retry_s:
         return []
     return [

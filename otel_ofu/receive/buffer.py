@@ -1,7 +1,7 @@
 """Batches of many requests -> columns of the store, a few times a second.
 
 Enters: batches and ended entities, in the order in which they came. Leaves: writes to the store,
-one for each metric and time over all entities; what jobs said of themselves, for the exporters.
+one for each metric and time over all entities; what jobs reported, for the exporters.
 """
 
 from __future__ import annotations
@@ -18,21 +18,23 @@ from otel_ofu.receive.sorter import Owner
 from otel_ofu.store import Store
 
 END_AFTER_S = 60.0
+"""Starting value: an agent restarts within seconds."""
+# Starting value: jobs that reported between two rounds of the exporters.
 _MOST_PUSHED = 10_000
 
-_Place = tuple[int, KeySet]
+_BatchKey = tuple[int, KeySet]
 
 
 class Buffer:
     """Written and flushed by one thread; `take_pushed` may be called by another.
 
-    An entity that said that it ends is ended after a minute, unless it is back by then: an agent
+    An entity whose series ended is ended after a minute, unless it is back by then: an agent
     that restarts ends all of its series, and its GPUs are still there.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._waiting: dict[_Place, list[Batch]] = {}
+        self._waiting: dict[_BatchKey, list[Batch]] = {}
         self._ending: dict[Owner, float] = {}
         self._pushed: dict[str, Observation] = {}
         self._pushed_lock = threading.Lock()
@@ -42,8 +44,8 @@ class Buffer:
         """Takes what came of a request."""
         bucket = self._store.bucket
         for batch in intake.batches:
-            place = bucket(batch.time_s), batch.keys
-            self._waiting.setdefault(place, []).append(batch)
+            key = bucket(batch.time_s), batch.keys
+            self._waiting.setdefault(key, []).append(batch)
             if self._ending:
                 for entity in batch.entities:
                     self._ending.pop(owner_of(entity), None)
@@ -57,13 +59,13 @@ class Buffer:
     def flush(self, now_s: float) -> None:
         """Writes everything that waits, and ends what is to end."""
         waiting, self._waiting, self.points = self._waiting, {}, 0
-        for place in sorted(waiting, key=lambda place: place[0]):
-            self._write(place[1], waiting[place])
+        for key in sorted(waiting, key=lambda key: key[0]):
+            self._write(key[1], waiting[key])
         if self._ending:
             self._end(now_s)
 
     def take_pushed(self) -> Sequence[Observation]:
-        """What jobs said of themselves since the last call: the newest of each."""
+        """What jobs reported since the last call: the newest of each."""
         with self._pushed_lock:
             pushed, self._pushed = self._pushed, {}
         return list(pushed.values())

@@ -13,25 +13,26 @@ import numpy as np
 
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.model import Entity
-from otel_ofu.receive.intake import Batch, Bounds, Gate, Intake, owner_of
+from otel_ofu.receive.intake import FORGET_S, Batch, Gate, Intake, owner_of
 from otel_ofu.receive.keys import JobNames
-from otel_ofu.receive.layouts import Bytes, Columns, Layout, Shared
+from otel_ofu.receive.layouts import Bytes, Columns, Layout, SharedLayouts
 from otel_ofu.receive.otlp_json import read_json
-from otel_ofu.receive.points import MalformedError, RawResource
+from otel_ofu.receive.points import Count, MalformedError, RawResource, Sizes
 from otel_ofu.receive.rejected import NameCounts
-from otel_ofu.receive.sizes import Count, Sizes
 from otel_ofu.receive.sorter import Owner, Sorted, Sorter
 from otel_ofu.receive.wire import WireReader, resource_slices
 
+# Starting values: forms of one resource that are remembered, and how often the forgotten go.
 _MOST_LAYOUTS = 8
 _SWEEP_S = 60.0
+# Of protobuf: the tag of ResourceMetrics.resource, and the bit of a length that goes on.
 _RESOURCE = 0x0A
 _MORE = 0x80
 _SHORTEST = 3
 
 
 @dataclass(slots=True)
-class _Known:
+class _KnownResource:
     """A resource that was here before; `live` are the keys of its entities that have values."""
 
     layouts: dict[int, Layout] = field(default_factory=dict)
@@ -40,7 +41,7 @@ class _Known:
 
 
 @dataclass(frozen=True, slots=True)
-class _Round:
+class _Decoding:
     """One request being decoded."""
 
     raw: bytes
@@ -56,17 +57,17 @@ class Decoder:
         self,
         registry: Registry,
         names: JobNames | None = None,
-        bounds: Bounds | None = None,
+        max_entities: int = 200_000,
         sizes: Sizes | None = None,
     ) -> None:
         require_upb()
         self._sizes = sizes or Sizes()
-        self._bounds = bounds or Bounds()
+        self._max_entities = max_entities
         self._sorter = Sorter(registry, names)
-        self._gate = Gate(self._bounds)
+        self._gate = Gate(max_entities)
         self._reader = WireReader()
-        self._shared = Shared()
-        self._known: dict[bytes, _Known] = {}
+        self._shared = SharedLayouts()
+        self._known: dict[bytes, _KnownResource] = {}
         self._swept_s = 0.0
 
     @property
@@ -82,7 +83,7 @@ class Decoder:
     def decode(self, raw: bytes, now_s: float) -> Intake:
         """A protobuf request. Raises MalformedError: then nothing of it was taken."""
         self._sweep(now_s)
-        work = _Round(raw, np.frombuffer(raw, np.uint8), Intake(), now_s)
+        work = _Decoding(raw, np.frombuffer(raw, np.uint8), Intake(), now_s)
         count = Count(self._sizes)
         slices = resource_slices(raw, count)
         found = [
@@ -99,21 +100,21 @@ class Decoder:
                 here = span[0], part.entity
                 alike.setdefault((part.columns, part.pushed), []).append(here)
             _account(layout, work.intake)
-        for (columns, pushed), places in alike.items():
-            self._replay(work, columns, places, pushed=pushed)
+        for (columns, pushed), same in alike.items():
+            self._replay(work, columns, same, pushed=pushed)
         return work.intake
 
     def decode_json(self, raw: bytes, now_s: float) -> Intake:
         """A JSON request. Raises MalformedError: then nothing of it was taken."""
         self._sweep(now_s)
-        work = _Round(raw, np.frombuffer(raw, np.uint8), Intake(), now_s)
+        work = _Decoding(raw, np.frombuffer(raw, np.uint8), Intake(), now_s)
         for resource in read_json(raw, Count(self._sizes)):
             # JSON has no bytes to know a resource by.
             mark = b"json:" + repr(resource.attributes).encode("utf-8", "replace")
             self._take(work, resource, self._know(mark, now_s))
         return work.intake
 
-    def _layout(self, work: _Round, span: tuple[int, int]) -> Layout | None:
+    def _layout(self, work: _Decoding, span: tuple[int, int]) -> Layout | None:
         """The layout that a resource has, if it is a known one."""
         start, end = span
         known = self._known.get(_head(work.raw, start, end))
@@ -125,22 +126,22 @@ class Decoder:
 
     def _replay(
         self,
-        work: _Round,
+        work: _Decoding,
         columns: Columns,
-        places: Sequence[tuple[int, Entity]],
+        found: Sequence[tuple[int, Entity]],
         *,
         pushed: bool,
     ) -> None:
         """Reads all resources of one layout in one go."""
-        starts, entities = zip(*places, strict=True)
+        starts, entities = zip(*found, strict=True)
         values, times = columns.read(work.whole, starts)
         batch = Batch(entities, columns.keys, 0.0, values, pushed)
         self._gate.take(batch, times, work.intake, work.now_s)
 
-    def _learn(self, work: _Round, span: tuple[int, int], resource: RawResource) -> None:
+    def _learn(self, work: _Decoding, span: tuple[int, int], resource: RawResource) -> None:
         """Takes a resource that was read the slow way, and keeps its layout for the next time."""
         head = _head(work.raw, *span)
-        known = self._know(head, work.now_s) if head else _Known()
+        known = self._know(head, work.now_s) if head else _KnownResource()
         result = self._take(work, resource, known)
         if not head:
             return  # a layout is found by it
@@ -151,14 +152,14 @@ class Decoder:
         layout = self._shared.layout(work.whole[slice(*span)], result, resource.points)
         known.layouts[layout.length] = layout
 
-    def _know(self, mark: bytes, now_s: float) -> _Known:
-        if mark not in self._known and len(self._known) >= self._bounds.max_entities:
-            return _Known()
-        known = self._known.setdefault(mark, _Known())
+    def _know(self, mark: bytes, now_s: float) -> _KnownResource:
+        if mark not in self._known and len(self._known) >= self._max_entities:
+            return _KnownResource()
+        known = self._known.setdefault(mark, _KnownResource())
         known.seen_s = now_s
         return known
 
-    def _take(self, work: _Round, resource: RawResource, known: _Known) -> Sorted:
+    def _take(self, work: _Decoding, resource: RawResource, known: _KnownResource) -> Sorted:
         result = self._sorter.sort(resource)
         for group in result.groups:
             values = np.array([[p.point.value for p in group.points]], np.float64)
@@ -172,7 +173,7 @@ class Decoder:
             self._end(result, known, work.intake)
         return result
 
-    def _end(self, result: Sorted, known: _Known, intake: Intake) -> None:
+    def _end(self, result: Sorted, known: _KnownResource, intake: Intake) -> None:
         """An entity ends with the last of its series."""
         known.layouts.clear()  # a series that comes back has to be noted as living
         for owner, keys in result.ended.items():
@@ -188,7 +189,7 @@ class Decoder:
         if abs(now_s - self._swept_s) < _SWEEP_S:
             return
         self._swept_s = now_s
-        since_s = now_s - self._bounds.forget_s
+        since_s = now_s - FORGET_S
         self._known = {mark: k for mark, k in self._known.items() if k.seen_s >= since_s and k.live}
         self._gate.sweep(now_s)
 

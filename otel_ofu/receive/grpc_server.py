@@ -13,21 +13,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from otel_ofu.net.http_auth import BearerToken
-from otel_ofu.net.http_limits import Budget
+from otel_ofu.net.http_limits import Budget, HttpLimits
 from otel_ofu.net.http_service import Refusal, busy, stopping
+from otel_ofu.net.settings import Address
+from otel_ofu.net.tls import ServerTls
 from otel_ofu.receive.answers import code_of, success, trailers
-from otel_ofu.receive.settings import Address, Limits, Tls
-from otel_ofu.receive.work import Outcome, Task
+from otel_ofu.receive.decode_worker import Outcome, Task
+from otel_ofu.receive.settings import OtlpReceiverSettings
 
 if TYPE_CHECKING:
     import grpc
 
 _EXPORT = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"
+# Starting values: threads that wait for the one that decodes, how long, and for calls at the end.
 _THREADS = 8
 _PATIENCE_S = 10.0
 _GRACE_S = 0.5
 _MOST_CALLS = 4096
-"""Beyond it grpcio answers RESOURCE_EXHAUSTED itself, which clients need not repeat."""
+"""Starting value. Beyond it grpcio answers RESOURCE_EXHAUSTED, which clients need not repeat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,8 @@ class GrpcDependencies:
 
     offer: Callable[[Task], bool]
     budget: Budget
-    limits: Limits
+    settings: OtlpReceiverSettings
+    limits: HttpLimits
     token: BearerToken | None
 
 
@@ -51,7 +55,7 @@ class GrpcServer:
         self._server = grpc.server(
             self._pool,
             [_service(calls)],
-            options=_options(needs.limits),
+            options=_options(needs),
             maximum_concurrent_rpcs=_MOST_CALLS,
         )
         try:
@@ -127,7 +131,7 @@ class _Calls:
         token: BearerToken | None = self._needs.token
         if token is not None and not token.allows(_authorization(context)):
             return Refusal(401, "a bearer token is required")
-        if self._pool.waiting > self._needs.limits.pending_requests:
+        if self._pool.waiting > self._needs.settings.max_pending_requests:
             return busy()
         return None
 
@@ -135,7 +139,7 @@ class _Calls:
         if not self._needs.budget.take(len(body)):
             return Outcome(busy())
         answer: Future[Outcome] = Future()
-        task = Task(body, "protobuf", gzipped=False, limit=len(body), tell=answer.set_result)
+        task = Task(body, "protobuf", gzipped=False, limit=len(body), reply=answer.set_result)
         try:
             if not self._needs.offer(task):
                 return Outcome(busy())
@@ -174,7 +178,7 @@ def _service(calls: _Calls) -> Any:  # noqa: ANN401 - grpc has no types
     return Service()
 
 
-def grpc_credentials(tls: Tls) -> Any:  # noqa: ANN401 - grpc has no types
+def grpc_credentials(tls: ServerTls) -> Any:  # noqa: ANN401 - grpc has no types
     """None without a certificate; the files are known to be usable (`server_context`)."""
     import grpc  # noqa: PLC0415 - when first used
 
@@ -185,13 +189,16 @@ def grpc_credentials(tls: Tls) -> Any:  # noqa: ANN401 - grpc has no types
     return grpc.ssl_server_credentials([pair], ca, require_client_auth=ca is not None)
 
 
-def _options(limits: Limits) -> list[tuple[str, int]]:
+def _options(needs: GrpcDependencies) -> list[tuple[str, int]]:
     return [
-        ("grpc.max_receive_message_length", limits.grpc_bytes),  # after decompression as well
-        ("grpc.max_metadata_size", limits.head_bytes),
-        ("grpc.absolute_max_metadata_size", limits.head_bytes),
+        (
+            "grpc.max_receive_message_length",
+            int(needs.settings.max_grpc_size),
+        ),  # after decompression as well
+        ("grpc.max_metadata_size", needs.limits.head_bytes),
+        ("grpc.absolute_max_metadata_size", needs.limits.head_bytes),
         ("grpc.so_reuseport", 0),  # two agents on one port would share it silently
-        ("grpc.max_connection_idle_ms", int(limits.idle_s * 1000)),
+        ("grpc.max_connection_idle_ms", int(needs.limits.idle_s * 1000)),
         ("grpc.max_concurrent_streams", 100),
         ("grpc.keepalive_permit_without_calls", 1),
     ]

@@ -17,6 +17,9 @@ from otel_ofu.receive.rejected import Rejected
 from otel_ofu.receive.sorter import Owner
 
 FUTURE_S = 60.0
+"""Starting value: clocks of nodes differ by seconds."""
+FORGET_S = 900.0
+"""Starting value: an entity is forgotten so long after its last point."""
 _NS = 1e9
 
 Times = NDArray[np.uint64]
@@ -26,7 +29,7 @@ Times = NDArray[np.uint64]
 class Batch:
     """Values [entity, key] of entities that have the same keys, at one time (Unix seconds).
 
-    NaN for none. `pushed`: a training job says so of itself.
+    NaN for none. `pushed`: a training job reported it.
     """
 
     entities: Sequence[Entity]
@@ -47,22 +50,11 @@ class Intake:
     ignored: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """New entities are refused while there are `max_entities`.
-
-    What is remembered of an entity is forgotten after `forget_s` without a word from it.
-    """
-
-    max_entities: int = 200_000
-    forget_s: float = 900.0
-
-
 class Gate:
     """Lets possible values of a bounded number of entities through."""
 
-    def __init__(self, bounds: Bounds) -> None:
-        self._bounds = bounds
+    def __init__(self, max_entities: int) -> None:
+        self._max_entities = max_entities
         self._seen_s: dict[Owner, float] = {}
 
     def __len__(self) -> int:
@@ -88,7 +80,7 @@ class Gate:
         self, batch: Batch, times: Times, admitted: Sequence[bool], intake: Intake
     ) -> tuple[Batch, Times]:
         refused = len(admitted) - sum(admitted)
-        most = self._bounds.max_entities
+        most = self._max_entities
         points = refused * len(batch.keys.keys)
         intake.rejected.add(f"there are {most} GPUs, jobs and nodes already", "", points)
         rows = [row for row, is_in in enumerate(admitted) if is_in]
@@ -111,11 +103,11 @@ class Gate:
 
     def sweep(self, now_s: float) -> None:
         """Forgets entities that are silent."""
-        since_s = now_s - self._bounds.forget_s
+        since_s = now_s - FORGET_S
         self._seen_s = {owner: s for owner, s in self._seen_s.items() if s >= since_s}
 
     def _admits(self, owner: Owner, now_s: float) -> bool:
-        if owner not in self._seen_s and len(self._seen_s) >= self._bounds.max_entities:
+        if owner not in self._seen_s and len(self._seen_s) >= self._max_entities:
             return False
         self._seen_s[owner] = now_s
         return True

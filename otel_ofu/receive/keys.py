@@ -16,6 +16,7 @@ from otel_ofu.model import Attribute
 from otel_ofu.receive.points import Attributes, Form
 
 HW_ID = "hw.id"
+# Starting value: names with their attributes; a fleet has some hundred.
 _MOST_KNOWN = 8192
 _NUMBERS = {"gauge": ("gauge", "sum"), "updown": ("gauge", "sum"), "counter": ("sum",)}
 
@@ -32,7 +33,7 @@ class JobSeries(Protocol):
 
 
 class JobNames(Protocol):
-    """Recognises what training jobs say of themselves (`otel_ofu.mfu.SeriesNames`)."""
+    """Recognises what training jobs report (`otel_ofu.mfu.SeriesNames`)."""
 
     def recognise(self, name: str, unit: str = "") -> JobSeries | None: ...
 
@@ -75,7 +76,7 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True)
-class _Candidate:
+class _KeyCandidate:
     key: str
     metric: Metric
     fixed: frozenset[tuple[str, Attribute]]
@@ -88,10 +89,10 @@ class MetricKeys:
         self._registry = registry
         self._names = names
         self._known: dict[tuple[str, str, Form, Attributes], Match | str] = {}
-        self._by_name: dict[str, list[_Candidate]] = {}
+        self._by_name: dict[str, list[_KeyCandidate]] = {}
         for key, metric in registry.metrics.items():
             fixed = frozenset(metric.attributes.items())
-            self._by_name.setdefault(metric.name, []).append(_Candidate(key, metric, fixed))
+            self._by_name.setdefault(metric.name, []).append(_KeyCandidate(key, metric, fixed))
         for candidates in self._by_name.values():
             # The most specific first: `corrected` before any other `error.type`.
             candidates.sort(key=lambda c: (bool(c.metric.labels), -len(c.fixed)))
@@ -118,7 +119,7 @@ class MetricKeys:
         return f"no {name} has these attributes"
 
     def _pushed(self, name: str, unit: str, form: Form) -> Match | str:
-        """Other attributes of such a point, such as a rank, tell nothing apart for us."""
+        """Other attributes of such a point, such as a rank, do not matter here."""
         series = self._names.recognise(name, unit) if self._names else None
         if series is None:
             return "unknown metric"
@@ -127,7 +128,7 @@ class MetricKeys:
         return _of_form(found, form)
 
 
-def _match(candidate: _Candidate, given: Mapping[str, Attribute]) -> Match | None:
+def _match(candidate: _KeyCandidate, given: Mapping[str, Attribute]) -> Match | None:
     metric = candidate.metric
     if not candidate.fixed <= given.items():
         return None

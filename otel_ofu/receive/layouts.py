@@ -1,4 +1,4 @@
-"""Layouts of resources: where the numbers of a ResourceMetrics stand that looks as it did before.
+"""Layouts of resources: where the numbers of a ResourceMetrics stand that is like an earlier one.
 
 An agent sends the same resource every few seconds, and only times and values differ: both have 8
 bytes each in OTLP, so all other bytes stay where they are. Enters: what the slow way found out
@@ -18,13 +18,14 @@ from otel_ofu.model import Entity, EntityKind
 from otel_ofu.receive.keys import Conversion
 from otel_ofu.receive.points import RawPoint
 from otel_ofu.receive.rejected import Rejected
-from otel_ofu.receive.sorter import Group, Sorted
+from otel_ofu.receive.sorter import PointGroup, Sorted
 
 Bytes = NDArray[np.uint8]
 Doubles = NDArray[np.float64]
-Places8 = NDArray[np.intp]
+Offsets8 = NDArray[np.intp]
 """Positions of bytes, eight for each number."""
 
+# Starting value: key sets and arrays of all agents together; a version of the agent has a few.
 _MOST_SHARED = 4096
 _LARGEST = float(np.finfo(np.float64).max)
 
@@ -48,8 +49,8 @@ class Columns:
     """Where the numbers of one entity stand, from where its resource begins."""
 
     keys: KeySet
-    values: Places8
-    times: Places8
+    values: Offsets8
+    times: Offsets8
     is_int: NDArray[np.bool_] | None
 
     def read(self, raw: Bytes, starts: Sequence[int]) -> tuple[Doubles, NDArray[np.uint64]]:
@@ -95,16 +96,16 @@ def digest_of(raw: Bytes, mask: Bytes) -> bytes:
     return hashlib.sha256((raw & mask).data).digest()
 
 
-class Shared:
+class SharedLayouts:
     """Keeps one of equal arrays and key sets: thousands of GPUs have the same."""
 
     def __init__(self) -> None:
         self._key_sets: dict[Hashable, KeySet] = {}
         self._columns: dict[Hashable, Columns] = {}
-        self._places: dict[tuple[int, ...], Places8] = {}
+        self._offsets: dict[tuple[int, ...], Offsets8] = {}
         self._masks: dict[tuple[int, int], Bytes] = {}
 
-    def key_set(self, group: Group) -> KeySet:
+    def key_set(self, group: PointGroup) -> KeySet:
         converts = tuple(placed.match.convert for placed in group.points)
         asked = (group.entity.kind, tuple(placed.match.key for placed in group.points), converts)
         found = self._key_sets.get(asked)
@@ -120,7 +121,7 @@ class Shared:
         return Layout(len(raw), mask, digest_of(raw, mask), parts, result.rejected, result.ignored)
 
     def _mask_of(self, length: int, points: Sequence[RawPoint]) -> Bytes:
-        every = [p.places for p in points if p.places is not None]
+        every = [p.offsets for p in points if p.offsets is not None]
         moving = self._array(at for p in every for at in (p.value, p.time, p.start))
         asked = (length, id(moving))
         found = self._masks.get(asked)
@@ -129,10 +130,10 @@ class Shared:
             found[moving] = 0
         return found
 
-    def _columns_of(self, group: Group) -> Columns:
+    def _columns_of(self, group: PointGroup) -> Columns:
         keys = self.key_set(group)
-        places = [p.point.places for p in group.points if p.point.places is not None]
-        values, times = self._array(p.value for p in places), self._array(p.time for p in places)
+        offsets = [p.point.offsets for p in group.points if p.point.offsets is not None]
+        values, times = self._array(p.value for p in offsets), self._array(p.time for p in offsets)
         ints = tuple(p.point.is_int for p in group.points)
         asked = (id(keys), id(values), id(times), ints)
         found = self._columns.get(asked)
@@ -141,24 +142,24 @@ class Shared:
             found = self._columns[asked] = Columns(keys, values, times, is_int)
         return found
 
-    def _array(self, begins: Iterable[int]) -> Places8:
+    def _array(self, begins: Iterable[int]) -> Offsets8:
         asked = tuple(begin for begin in begins if begin >= 0)
-        found = self._places.get(asked)
+        found = self._offsets.get(asked)
         if found is None:
             wide = np.array(asked, np.intp).reshape(-1, 1) + np.arange(8)
-            found = self._places[asked] = wide.reshape(-1)
+            found = self._offsets[asked] = wide.reshape(-1)
         return found
 
     def _forget_if_many(self) -> None:
         """All of them at once: some are found by the identity of others."""
-        if len(self._key_sets) >= _MOST_SHARED or len(self._places) >= _MOST_SHARED:
+        if len(self._key_sets) >= _MOST_SHARED or len(self._offsets) >= _MOST_SHARED:
             self._key_sets.clear()
             self._columns.clear()
-            self._places.clear()
+            self._offsets.clear()
             self._masks.clear()
 
 
-def _key_set(group: Group) -> KeySet:
+def _key_set(group: PointGroup) -> KeySet:
     ranges = [placed.match.metric.range for placed in group.points]
     low = [-_LARGEST if low is None else low for low, _ in ranges]
     high = [_LARGEST if high is None else high for _, high in ranges]

@@ -14,35 +14,35 @@ from otel_ofu.model import Attribute
 from otel_ofu.receive.points import (
     NO_RECORDED_VALUE,
     Attributes,
+    Count,
     Form,
     MalformedError,
     RawPoint,
     RawResource,
 )
-from otel_ofu.receive.sizes import Count
 
 _Int = int | str | None
 _DELTA = (1, "AGGREGATION_TEMPORALITY_DELTA")
 _LARGEST_NS = 2**64
 
 
-class _Part(msgspec.Struct, rename="camel"):
+class _Object(msgspec.Struct, rename="camel"):
     """A JSON object of OTLP; null stands for absent."""
 
 
-class _Any(_Part):
+class _Any(_Object):
     string_value: str | None = None
     bool_value: bool | None = None
     int_value: _Int = None
     double_value: float | str | None = None
 
 
-class _KeyValue(_Part):
+class _KeyValue(_Object):
     key: str = ""
     value: _Any | None = None
 
 
-class _Point(_Part):
+class _Point(_Object):
     attributes: list[_KeyValue] | None = None
     time_unix_nano: _Int = None
     as_double: float | str | None = None
@@ -50,16 +50,16 @@ class _Point(_Part):
     flags: int | None = None
 
 
-class _Numbers(_Part):
+class _Numbers(_Object):
     data_points: list[_Point] | None = None
     aggregation_temporality: _Int = None
 
 
-class _Others(_Part):
+class _Others(_Object):
     data_points: list[msgspec.Raw] | None = None
 
 
-class _Metric(_Part):
+class _Metric(_Object):
     name: str = ""
     unit: str | None = None
     gauge: _Numbers | None = None
@@ -69,24 +69,24 @@ class _Metric(_Part):
     summary: _Others | None = None
 
 
-class _Scope(_Part):
+class _Scope(_Object):
     metrics: list[_Metric] | None = None
 
 
-class _Resource(_Part):
+class _Resource(_Object):
     attributes: list[_KeyValue] | None = None
 
 
-class _ResourceMetrics(_Part):
+class _ResourceMetrics(_Object):
     resource: _Resource | None = None
     scope_metrics: list[_Scope] | None = None
 
 
-class _Request(_Part):
+class _ExportRequest(_Object):
     resource_metrics: list[_ResourceMetrics] | None = None
 
 
-_decoder = msgspec.json.Decoder(_Request)
+_decoder = msgspec.json.Decoder(_ExportRequest)
 
 
 def read_json(raw: bytes, count: Count) -> list[RawResource]:

@@ -1,14 +1,13 @@
-"""Fields of protobuf messages, with the places where they stand.
+"""Fields of protobuf messages, with their offsets.
 
-Enters: bytes. Leaves: tags and spans. The places are what protobuf's own classes do not give.
+Enters: bytes. Leaves: tags and spans. The offsets are what protobuf's own classes do not give.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from otel_ofu.receive.points import MalformedError
-from otel_ofu.receive.sizes import Count
+from otel_ofu.receive.points import Count, MalformedError
 
 Field = tuple[int, int, int]
 """Tag (number << 3 | wire type); the value of a varint, or where the content begins; where it

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+# Starting values: an answer has a few lines, and names come from clients.
 _MOST_REASONS = 5
 _MOST_NAMES = 3
 _MOST_COUNTED = 256
@@ -42,11 +43,11 @@ class Rejected:
 
     def __str__(self) -> str:
         """`12 points: unknown metric (a, b); 3 points: out of range (c)`; "" when all was used."""
-        told = [self._told(*item) for item in self._counts.most_common(_MOST_REASONS)]
-        rest = len(self._counts) - len(told)
-        return "; ".join([*told, *([f"{rest} more reasons"] if rest > 0 else [])])
+        texts = [self._text(*item) for item in self._counts.most_common(_MOST_REASONS)]
+        rest = len(self._counts) - len(texts)
+        return "; ".join([*texts, *([f"{rest} more reasons"] if rest > 0 else [])])
 
-    def _told(self, reason: str, points: int) -> str:
+    def _text(self, reason: str, points: int) -> str:
         names = list(self._names.get(reason, {}))
         shown = ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
         return f"{points} point{'s'[: points > 1]}: {reason}" + (f" ({shown})" if names else "")
@@ -65,5 +66,5 @@ class NameCounts:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """A copy, so that another thread may look at it."""
+        """A copy, so that another thread may read it."""
         return dict(self._counts)

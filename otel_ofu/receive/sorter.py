@@ -1,4 +1,4 @@
-"""Raw resources -> whose each point is, and under which registry key; the rest with a reason.
+"""Raw resources -> the entity and registry key of each point; the rest with a reason.
 
 Enters: a `RawResource`. Leaves: `Sorted`. This is the slow way, once for every new layout.
 """
@@ -10,12 +10,22 @@ from dataclasses import dataclass, field
 
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.model import Attribute, Entity, EntityKind
-from otel_ofu.receive.identity import Subject, subject_of
 from otel_ofu.receive.keys import HW_ID, JobNames, Match, MetricKeys
 from otel_ofu.receive.points import Attributes, RawPoint, RawResource
 from otel_ofu.receive.rejected import NameCounts, Rejected
 
 SCOPE = "ofu.job.scope"
+JOB_ID = "ofu.job.id"
+HOST = "host.name"
+INSTANCE = "service.instance.id"
+OURS = ("service.name", "otel-ofu")
+# Starting values: a pod with all of its labels has about 60.
+MOST_ATTRIBUTES = 128
+LONGEST_VALUE = 4096
+
+# What a training job that does not know otel-ofu may have on its resource, the most exact first.
+# The scheduler's own ids are those that GPUs get for `ofu.job.id`.
+JOB_IDS = (JOB_ID, "slurm.job.id", "k8s.job.uid", "k8s.pod.uid", "job.id", "nemo.run.id", INSTANCE)
 
 Owner = tuple[EntityKind, str]
 
@@ -29,8 +39,8 @@ class Placed:
 
 
 @dataclass(slots=True)
-class Group:
-    """The points of one entity. `pushed`: a training job says so of itself."""
+class PointGroup:
+    """The points of one entity. `pushed`: a training job reported it."""
 
     entity: Entity
     pushed: bool
@@ -41,10 +51,64 @@ class Group:
 class Sorted:
     """`ended`: keys of series that end here. `ignored`: points that are rightly passed over."""
 
-    groups: list[Group] = field(default_factory=list)
+    groups: list[PointGroup] = field(default_factory=list)
     ended: dict[Owner, set[str]] = field(default_factory=dict)
     rejected: Rejected = field(default_factory=Rejected)
     ignored: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """`attributes` are those of the entity: without what an agent adds for all of its own."""
+
+    attributes: dict[str, Attribute]
+    is_ours: bool
+    instance: str
+
+    def entity(self, kind: EntityKind, hw_id: str = "") -> Entity | None:
+        """The entity of a kind; None if the resource names none. `hw_id`: that of the point."""
+        match kind:
+            case "gpu":
+                return self._gpu(hw_id)
+            case "job":
+                return self._job()
+            case "node":
+                host = str(self.attributes.get(HOST, ""))
+                return Entity("node", host, self.attributes) if host else None
+
+    def _gpu(self, hw_id: str) -> Entity | None:
+        """One entity for each GPU x job, as agents name them."""
+        hw_id = hw_id or str(self.attributes.get(HW_ID, ""))
+        if not hw_id:
+            return None
+        attributes = self.attributes
+        if attributes.get(HW_ID) != hw_id:
+            attributes = {**attributes, HW_ID: hw_id}
+        job = attributes.get(JOB_ID)
+        return Entity("gpu", f"{hw_id}/{job}" if job else hw_id, attributes)
+
+    def _job(self) -> Entity | None:
+        every = {INSTANCE: self.instance, **self.attributes}
+        job = next((str(every[name]) for name in JOB_IDS if every.get(name)), "")
+        if not job:
+            return None
+        return Entity("job", job, {**self.attributes, JOB_ID: job})
+
+
+def subject_of(attributes: Attributes) -> Subject | str:
+    """The subject of a resource, or why it cannot be one."""
+    if len(attributes) > MOST_ATTRIBUTES:
+        return f"a resource with more than {MOST_ATTRIBUTES} attributes"
+    for name, value in attributes:
+        if len(name) > LONGEST_VALUE or (isinstance(value, str) and len(value) > LONGEST_VALUE):
+            return f"a resource attribute of more than {LONGEST_VALUE} characters"
+    every = dict(attributes)
+    is_ours = OURS in every.items()
+    instance = str(every.pop(INSTANCE, ""))
+    if is_ours:
+        every.pop("service.name", None)
+        every.pop("service.version", None)
+    return Subject(every, is_ours, instance)
 
 
 class Sorter:
@@ -61,12 +125,12 @@ class Sorter:
             if name in self._own:
                 result.ignored += count
             else:
-                words = (
+                reason = (
                     "a metric without points"
                     if form == "empty"
                     else f"points of this form are not taken: {form}"
                 )
-                result.rejected.add(words, name, count)
+                result.rejected.add(reason, name, count)
         subject = subject_of(resource.attributes)
         if isinstance(subject, str):
             result.rejected.add(subject, "", len(resource.points))
@@ -85,7 +149,7 @@ class _Sorting:
         self._unknown = unknown
         self._subject = subject
         self._result = result
-        self._groups: dict[tuple[EntityKind, str, bool], Group] = {}
+        self._groups: dict[tuple[EntityKind, str, bool], PointGroup] = {}
         self._entities: dict[tuple[EntityKind, str], Entity | None] = {}
 
     def sort(self, points: list[RawPoint]) -> None:
@@ -116,10 +180,10 @@ class _Sorting:
         if point.value is None or not point.time_ns:
             return "no value" if point.value is None else "no time"
         pushed = match.convert is not None
-        place = kind, entity.id, pushed
-        group = self._groups.get(place)
+        key = kind, entity.id, pushed
+        group = self._groups.get(key)
         if group is None:
-            group = self._groups[place] = Group(entity, pushed)
+            group = self._groups[key] = PointGroup(entity, pushed)
         group.points.append(Placed(match, point))
         return ""
 
@@ -133,10 +197,10 @@ class _Sorting:
         return all(attributes.get(name) == value for name, value in extras)
 
     def _entity(self, kind: EntityKind, hw_id: str) -> Entity | None:
-        place = kind, hw_id
-        if place not in self._entities:
-            self._entities[place] = self._subject.entity(kind, hw_id)
-        return self._entities[place]
+        key = kind, hw_id
+        if key not in self._entities:
+            self._entities[key] = self._subject.entity(kind, hw_id)
+        return self._entities[key]
 
 
 def _parted(attributes: Attributes) -> tuple[str, Attributes]:

@@ -1,6 +1,6 @@
-"""OTLP metrics in protobuf: bytes -> raw resources, with the place of every number.
+"""OTLP metrics in protobuf: bytes -> raw resources, with the offset of every number.
 
-Enters: bytes, and the `Count` of what their request may hold. Leaves: `RawResource`s. The places
+Enters: bytes, and the `Count` of what their request may hold. Leaves: `RawResource`s. The offsets
 are what protobuf's own classes do not give, and what lets the next request of the same layout be
 read without parsing it.
 
@@ -15,19 +15,20 @@ from otel_ofu.model import Attribute
 from otel_ofu.receive.points import (
     NO_RECORDED_VALUE,
     Attributes,
+    Count,
     Form,
     MalformedError,
-    Places,
+    Offsets,
     RawPoint,
     RawResource,
 )
 from otel_ofu.receive.protobuf import count_fields, fields
-from otel_ofu.receive.sizes import Count
 
 _DOUBLE = struct.Struct("<d")
 _INT64 = struct.Struct("<q")
 _UINT64 = struct.Struct("<Q")
 _DELTA = 1
+# Starting values: 4 MB of attributes that come again and again.
 _MOST_KNOWN_ATTRIBUTES = 8192
 _LONGEST_KNOWN_ATTRIBUTE = 512
 
@@ -58,10 +59,10 @@ class WireReader:
         self._known: dict[bytes, tuple[tuple[str, Attribute] | None, int]] = {}
 
     def resource(self, raw: bytes, start: int, end: int, count: Count) -> RawResource:
-        """The ResourceMetrics in raw[start:end]; places count from `start`."""
+        """The ResourceMetrics in raw[start:end]; offsets count from `start`."""
         attributes: list[tuple[str, Attribute]] = []
         found = RawResource((), [], {})
-        walk = _Walk(self, raw, start, found, count)
+        walk = _PointWalk(self, raw, start, found, count)
         for tag, at, stop in fields(raw, start, end, count):
             if tag == 0x0A:  # noqa: PLR2004 - ResourceMetrics.resource
                 attributes += self.attributes(raw, at, stop, count)
@@ -100,7 +101,7 @@ class WireReader:
         return read
 
 
-class _Walk:
+class _PointWalk:
     """The points of one resource."""
 
     def __init__(
@@ -138,19 +139,19 @@ class _Walk:
             self._unread("empty", name, 1)
 
     def _points(self, name: str, unit: str, form: Form, span: tuple[int, int]) -> None:
-        places = list[tuple[int, int]]()
+        spans = list[tuple[int, int]]()
         for tag, begin, stop in fields(self._raw, *span, self._count):
             if tag == 0x0A:  # noqa: PLR2004 - data_points, in all five forms
                 self._count.add("points")
-                places.append((begin, stop))
+                spans.append((begin, stop))
             elif tag == 0x10 and form == "sum" and begin == _DELTA:  # noqa: PLR2004 - Sum.aggregation_temporality
                 form = "delta"
         if form not in ("gauge", "sum", "delta"):
-            self._unread(form, name, len(places))
-            for place in places:
-                count_fields(self._raw, place, form, self._count)
+            self._unread(form, name, len(spans))
+            for each in spans:
+                count_fields(self._raw, each, form, self._count)
             return
-        for begin, stop in places:
+        for begin, stop in spans:
             self._found.points.append(self._point(name, unit, form, (begin, stop)))
 
     def _unread(self, form: Form, name: str, count: int) -> None:
@@ -190,7 +191,7 @@ class _Walk:
             self._value(value_at, is_int=is_int),
             is_int,
             bool(flags & NO_RECORDED_VALUE),
-            self._places(value_at, time_at, start_at),
+            self._offsets(value_at, time_at, start_at),
         )
 
     def _value(self, at: int, *, is_int: bool) -> float | None:
@@ -198,8 +199,8 @@ class _Walk:
             return None
         return float((_INT64 if is_int else _DOUBLE).unpack_from(self._raw, at)[0])
 
-    def _places(self, *places: int) -> Places:
-        return Places(*(at - self._start if at >= 0 else -1 for at in places))
+    def _offsets(self, *found: int) -> Offsets:
+        return Offsets(*(at - self._start if at >= 0 else -1 for at in found))
 
 
 def _key_value(pair: bytes, count: Count) -> tuple[str, Attribute] | None:

@@ -7,7 +7,7 @@ from contextlib import ExitStack, suppress
 
 from otel_ofu.export.prometheus import page_server
 from otel_ofu.export.settings import PrometheusSettings
-from otel_ofu.receive import Limits
+from otel_ofu.receive import OtlpReceiverSettings
 from tests.net.serving import Client, serving
 from tests.net.test_http_server import GET
 from tests.receive.rig import Options, receiving
@@ -23,7 +23,10 @@ def test_the_page_is_answered_while_the_otlp_port_is_flooded() -> None:
     """The flood never ends by itself; the limit is one for hangs."""
     ended = threading.Event()
     page = page_server(lambda: "up 1\n", FREE)
-    with receiving(Options(Limits(connections=MOST))) as rig, ExitStack() as stack:
+    with (
+        receiving(Options(OtlpReceiverSettings(max_connections=MOST))) as rig,
+        ExitStack() as stack,
+    ):
         page.start()
         stack.callback(page.close)
         assert rig.receiver.http is not None
@@ -32,7 +35,9 @@ def test_the_page_is_answered_while_the_otlp_port_is_flooded() -> None:
         for _ in range(MOST):
             stack.enter_context(flooded.open(POST + b"Content-Length: 9\r\n\r\n{"))
         budget = rig.receiver.budget
-        wait_until(lambda: budget.left == Limits().pending_bytes - MOST, "all of them")
+        wait_until(
+            lambda: budget.left == OtlpReceiverSettings().max_pending_size - MOST, "all of them"
+        )
         assert flooded.raw(b"").startswith(b"HTTP/1.1 429")
 
         def flood() -> None:

@@ -27,8 +27,9 @@ from otel_ofu.catalog.registry import load_registry
 from otel_ofu.mfu import built_in_names
 from otel_ofu.model import Observation, Window
 from otel_ofu.model.clock import SystemClock
-from otel_ofu.receive import Address, Limits, Receiver, ReceiverSettings, Tls
-from otel_ofu.receive.work import Task
+from otel_ofu.net.tls import ServerTls as ReceiverTls
+from otel_ofu.receive import Listener, OtlpReceiverSettings, Receiver
+from otel_ofu.receive.decode_worker import Task
 from otel_ofu.store import Store
 from tests.peers.certs import Certificates
 from tests.peers.child import HOST
@@ -45,8 +46,8 @@ class Gateway:
 
     def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - passed on
         self.store = Store(load_registry())
-        free = Address(HOST, 0)
-        given = ReceiverSettings(http=free, grpc=free, **settings)
+        free = Listener(endpoint=f"{HOST}:0")
+        given = OtlpReceiverSettings(http=free, grpc=free, **settings)
         self.receiver = Receiver(given, self.store, names=built_in_names())
         self._scheme = "https" if given.tls.cert_file else "http"
 
@@ -149,9 +150,9 @@ def test_the_sdk_reports_the_speed_of_a_job(protocol: str) -> None:
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
 def test_the_sdk_comes_back_when_it_was_told_to(protocol: str) -> None:
     """The queue is full until the client was turned away once."""
-    one = Gateway(limits=Limits(pending_requests=1))
-    work = one.receiver._work
-    filler = Task(b"", "protobuf", gzipped=False, limit=1, tell=lambda _: None)
+    one = Gateway(max_pending_requests=1)
+    work = one.receiver._worker
+    filler = Task(b"", "protobuf", gzipped=False, limit=1, reply=lambda _: None)
     assert work.offer(filler)
     for server in (one.receiver.http, one.receiver.grpc):
         assert server is not None
@@ -178,10 +179,10 @@ def test_the_sdk_over_tls_with_a_token(
     server, client = certificates.server, certificates.client
     secret = tmp_path / "token"
     secret.write_text("secret")
-    tls = Tls(
+    tls = ReceiverTls(
         cert_file=str(server.cert), key_file=str(server.key), client_ca_file=str(certificates.ca)
     )
-    with gateway(tls=tls, token_file=str(secret)) as one:
+    with gateway(tls=tls, bearer_token_file=str(secret)) as one:
         http = exporter_for(
             one,
             "http",
@@ -230,9 +231,9 @@ def test_what_goes_through_a_collector_arrives_as_it_was_sent(
 
 @pytest.mark.peer
 def test_a_collector_keeps_what_we_had_no_time_for(forwarder: StartForwarder) -> None:
-    one = Gateway(limits=Limits(pending_requests=1))
-    work = one.receiver._work
-    assert work.offer(Task(b"", "protobuf", gzipped=False, limit=1, tell=lambda _: None))
+    one = Gateway(max_pending_requests=1)
+    work = one.receiver._worker
+    assert work.offer(Task(b"", "protobuf", gzipped=False, limit=1, reply=lambda _: None))
     assert one.receiver.http is not None
     one.receiver.http.start()
     with closing(one.receiver):

@@ -11,16 +11,19 @@ from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
 from typing import Any
 
 import grpc
+import msgspec
 
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.mfu import built_in_names
 from otel_ofu.model.clock import VirtualClock
-from otel_ofu.receive import Address, Limits, Receiver, ReceiverSettings, Tls
+from otel_ofu.net.http_limits import HttpLimits
+from otel_ofu.receive import Listener, OtlpReceiverSettings, Receiver
 from otel_ofu.store import Store
 from tests.receive.bodies import T0
 from tests.waiting import HANGS_S
 
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
+FREE = Listener(endpoint="127.0.0.1:0")
 EXPORT = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"
 
 
@@ -114,9 +117,8 @@ def read(response: HTTPResponse) -> tuple[int, dict[str, str], bytes]:
 
 @dataclass
 class Options:
-    limits: Limits = field(default_factory=Limits)
-    tls: Tls = field(default_factory=Tls)
-    token_file: str = ""
+    settings: OtlpReceiverSettings = field(default_factory=OtlpReceiverSettings)
+    deadlines: HttpLimits | None = None
     grpc: bool = False
     started: bool = True
 
@@ -126,15 +128,9 @@ def receiving(options: Options | None = None) -> Iterator[Rig]:
     """A receiver, closed at the end."""
     given = options or Options()
     store = Store(load_registry(), clock=VirtualClock(T0 + 100.0))
-    free = Address("127.0.0.1", 0)
-    settings = ReceiverSettings(
-        http=free,
-        grpc=free if given.grpc else None,
-        tls=given.tls,
-        token_file=given.token_file,
-        limits=given.limits,
-    )
-    receiver = Receiver(settings, store, names=built_in_names())
+    grpc = FREE if given.grpc else Listener()
+    settings = msgspec.structs.replace(given.settings, http=FREE, grpc=grpc)
+    receiver = Receiver(settings, store, names=built_in_names(), deadlines=given.deadlines)
     if given.started:
         receiver.start()
     try:

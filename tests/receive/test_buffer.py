@@ -17,8 +17,8 @@ from otel_ofu.model.clock import SystemClock, VirtualClock
 from otel_ofu.receive.answers import Code, code_of
 from otel_ofu.receive.buffer import END_AFTER_S, Buffer
 from otel_ofu.receive.decode import Decoder
+from otel_ofu.receive.decode_worker import DecodeWorker, Outcome, Task
 from otel_ofu.receive.intake import Intake
-from otel_ofu.receive.work import Outcome, Task, Work
 from otel_ofu.store import Store
 from otel_ofu.store.series import Rows
 from tests.receive.bodies import T0, body, gauge, gpu, point, seen, ticks, values
@@ -153,18 +153,18 @@ def test_a_store_that_fails_is_counted_and_does_not_end_the_work(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     store = BrokenStore(load_registry(), clock=VirtualClock(T0 + 30.0))
-    work = Work(Decoder(load_registry()), Buffer(store), SystemClock(), 10)
+    work = DecodeWorker(Decoder(load_registry()), Buffer(store), SystemClock(), 10)
     outcomes: list[Outcome] = []
     (raw,) = ticks([[seen(gpu(1))]])
     with caplog.at_level(logging.ERROR):
         for _ in range(3):
-            work.offer(Task(raw, "protobuf", gzipped=False, limit=10**6, tell=outcomes.append))
+            work.offer(Task(raw, "protobuf", gzipped=False, limit=10**6, reply=outcomes.append))
         work.start()
         work.close(HANGS_S)
     assert [outcome.refusal for outcome in outcomes] == [None] * 3
     assert work.counts["failed"] >= 1
     assert len(caplog.records) == 1
-    assert not work.offer(Task(raw, "protobuf", gzipped=False, limit=1, tell=outcomes.append))
+    assert not work.offer(Task(raw, "protobuf", gzipped=False, limit=1, reply=outcomes.append))
 
 
 class BrokenDecoder(Decoder):
@@ -174,9 +174,9 @@ class BrokenDecoder(Decoder):
 
 def test_a_request_that_breaks_the_decoder_is_answered(caplog: pytest.LogCaptureFixture) -> None:
     store = Store(load_registry())
-    work = Work(BrokenDecoder(load_registry()), Buffer(store), SystemClock(), 10)
+    work = DecodeWorker(BrokenDecoder(load_registry()), Buffer(store), SystemClock(), 10)
     outcomes: list[Outcome] = []
-    work.offer(Task(b"", "protobuf", gzipped=False, limit=1, tell=outcomes.append))
+    work.offer(Task(b"", "protobuf", gzipped=False, limit=1, reply=outcomes.append))
     work.start()
     work.close(HANGS_S)
     (refusal,) = [outcome.refusal for outcome in outcomes]

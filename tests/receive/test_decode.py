@@ -23,7 +23,7 @@ from otel_ofu.catalog.registry import load_registry
 from otel_ofu.mfu import built_in_names
 from otel_ofu.model import Attribute, Entity
 from otel_ofu.receive.decode import Decoder
-from otel_ofu.receive.intake import Bounds, Intake
+from otel_ofu.receive.intake import Intake
 from otel_ofu.receive.points import MalformedError
 from tests.properties import examples
 from tests.receive.bodies import T0, as_json, body, counter, gauge, gpu, point, seen, ticks, values
@@ -35,8 +35,8 @@ ID = {"hw.id": "GPU-1"}
 Told = dict[tuple[str, str, str, float], float]
 
 
-def decoder(bounds: Bounds | None = None) -> Decoder:
-    return Decoder(load_registry(), built_in_names(), bounds)
+def decoder(max_entities: int = 200_000) -> Decoder:
+    return Decoder(load_registry(), built_in_names(), max_entities)
 
 
 def told(intake: Intake) -> Told:
@@ -404,7 +404,7 @@ def test_a_resource_that_is_too_much_is_refused(
 
 
 def test_entities_that_churn_leave_nothing_behind() -> None:
-    ours = decoder(Bounds(max_entities=1000, forget_s=900.0))
+    ours = decoder(1000)
     for number in range(2000):
         now_s = NOW + number
         raw = body({"hw.id": f"GPU-{number}"}, gauge("ofu.gpu.utilization", point(0.5)))
@@ -413,7 +413,7 @@ def test_entities_that_churn_leave_nothing_behind() -> None:
 
 
 def test_there_is_an_end_to_new_entities_and_known_ones_go_on() -> None:
-    ours = decoder(Bounds(max_entities=10))
+    ours = decoder(10)
     bodies = [
         body({"hw.id": f"GPU-{n}"}, gauge("ofu.gpu.utilization", point(0.5))) for n in range(12)
     ]

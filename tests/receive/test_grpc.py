@@ -14,7 +14,9 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceResponse,
 )
 
-from otel_ofu.receive import Address, Limits, Receiver, ReceiverSettings, Tls
+from otel_ofu.files.settings import Size
+from otel_ofu.net.tls import ServerTls
+from otel_ofu.receive import Listener, OtlpReceiverSettings, Receiver
 from tests.peers.certs import Certificates
 from tests.receive.bodies import body, gauge, gpu, point, seen, ticks
 from tests.receive.rig import EXPORT, Options, Rig, receiving
@@ -68,7 +70,7 @@ def test_other_signals_are_not_here(rig: Rig, service: str) -> None:
 
 
 def test_a_message_that_is_too_large_is_refused_before_and_after_decompression() -> None:
-    with receiving(Options(Limits(grpc_bytes=100_000), grpc=True)) as rig:
+    with receiving(Options(OtlpReceiverSettings(max_grpc_size=Size(100_000)), grpc=True)) as rig:
         for compression in (grpc.Compression.NoCompression, grpc.Compression.Gzip):
             with (
                 rig.channel(compression=compression) as channel,
@@ -81,10 +83,12 @@ def test_a_message_that_is_too_large_is_refused_before_and_after_decompression()
 
 def test_under_load_clients_are_told_to_come_back_soon() -> None:
     """Nothing is decoded here, so whatever comes has to wait."""
-    with receiving(Options(Limits(pending_requests=2), grpc=True, started=False)) as rig:
+    with receiving(
+        Options(OtlpReceiverSettings(max_pending_requests=2), grpc=True, started=False)
+    ) as rig:
         assert rig.receiver.grpc is not None
         rig.receiver.grpc.start()
-        work = rig.receiver._work
+        work = rig.receiver._worker
         with rig.channel() as channel:
             export = channel.unary_unary(EXPORT)
             waiting = [export.future(tick(), timeout=HANGS_S) for _ in range(2)]
@@ -105,7 +109,7 @@ def test_under_load_clients_are_told_to_come_back_soon() -> None:
 def test_a_token_is_asked_for(tmp_path: Path) -> None:
     secret = tmp_path / "token"
     secret.write_text("secret")
-    with receiving(Options(token_file=str(secret), grpc=True)) as rig:
+    with receiving(Options(OtlpReceiverSettings(bearer_token_file=str(secret)), grpc=True)) as rig:
         for metadata in ((), (("authorization", "Bearer wrong"),), (("authorization", "secret"),)):
             error = refused(rig, tick(), metadata=metadata)
             assert error.code() is grpc.StatusCode.UNAUTHENTICATED
@@ -117,14 +121,14 @@ def test_a_token_is_asked_for(tmp_path: Path) -> None:
 def test_tls_and_client_certificates(certificates: Certificates) -> None:
     server, client, stranger = certificates.server, certificates.client, certificates.stranger
     ca = certificates.ca.read_bytes()
-    tls = Tls(
+    tls = ServerTls(
         cert_file=str(server.cert), key_file=str(server.key), client_ca_file=str(certificates.ca)
     )
 
     def credentials(*pair: Path) -> Any:  # noqa: ANN401 - grpc has no types
         return grpc.ssl_channel_credentials(ca, *(path.read_bytes() for path in pair))
 
-    with receiving(Options(tls=tls, grpc=True)) as rig:
+    with receiving(Options(OtlpReceiverSettings(tls=tls), grpc=True)) as rig:
         assert rig.call(tick(), credentials=credentials(client.key, client.cert)) == b""
         for wrong in (credentials(), credentials(stranger.key, stranger.cert), None):
             error = refused(rig, tick(), credentials=wrong)
@@ -145,7 +149,7 @@ def _context(certificates: Certificates, *, show: bool = True) -> Any:  # noqa: 
 
 
 def test_two_agents_do_not_share_a_port(rig: Rig) -> None:
-    settings = ReceiverSettings(http=None, grpc=Address("127.0.0.1", rig.grpc_port))
+    settings = OtlpReceiverSettings(grpc=Listener(endpoint=f"127.0.0.1:{rig.grpc_port}"))
     with pytest.raises(ValueError, match=r"cannot listen on 127\.0\.0\.1"):
         Receiver(settings, rig.store)
 

@@ -16,7 +16,9 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceResponse,
 )
 
-from otel_ofu.receive import Address, Limits, Receiver, ReceiverSettings
+from otel_ofu.files.settings import Size
+from otel_ofu.net.http_limits import HttpLimits
+from otel_ofu.receive import Listener, OtlpReceiverSettings, Receiver
 from tests.receive.bodies import as_json, body, gauge, gpu, point, seen, ticks
 from tests.receive.rig import PROTOBUF, Options, Rig, receiving
 from tests.waiting import wait_until
@@ -165,7 +167,7 @@ def test_a_client_that_asks_first_is_told_to_go_on(rig: Rig) -> None:
 
 
 def test_a_body_that_is_too_large_is_refused_before_and_after_decompression() -> None:
-    with receiving(Options(Limits(http_bytes=100_000))) as rig:
+    with receiving(Options(OtlpReceiverSettings(max_http_size=Size(100_000)))) as rig:
         assert rig.post(bytes(100_001))[0] == 413
         bomb = gzip.compress(bytes(50_000_000))
         assert len(bomb) < 100_000
@@ -180,7 +182,7 @@ def test_a_body_that_is_too_large_is_refused_before_and_after_decompression() ->
 def test_a_bomb_costs_no_more_memory_than_the_limit() -> None:
     compressor = zlib.compressobj(9, wbits=31)
     bomb = b"".join(compressor.compress(bytes(2**20)) for _ in range(64)) + compressor.flush()
-    with receiving(Options(Limits(http_bytes=2**20))) as rig:
+    with receiving(Options(OtlpReceiverSettings(max_http_size=Size(2**20)))) as rig:
         before = _peak_kib()
         assert rig.post(bomb, {**PROTOBUF, "Content-Encoding": "gzip"})[0] == 413
         assert _peak_kib() - before < 30_000
@@ -193,7 +195,7 @@ def _peak_kib() -> int:
 
 def test_under_load_clients_are_told_to_come_back_soon() -> None:
     """Nothing is decoded here, so whatever comes has to wait."""
-    with receiving(Options(Limits(pending_requests=2), started=False)) as rig:
+    with receiving(Options(OtlpReceiverSettings(max_pending_requests=2), started=False)) as rig:
         assert rig.receiver.http is not None
         rig.receiver.http.start()
         waiting = [rig.open() for _ in range(2)]
@@ -201,7 +203,7 @@ def test_under_load_clients_are_told_to_come_back_soon() -> None:
         head = HEAD
         for plain in waiting:
             plain.sendall(head + b"Content-Length: %d\r\n\r\n%s" % (len(raw), raw))
-        work = rig.receiver._work
+        work = rig.receiver._worker
         wait_until(work._tasks.full, "a full queue")
         status, headers, content = rig.post(raw)
         assert status == 429
@@ -218,7 +220,7 @@ def test_under_load_clients_are_told_to_come_back_soon() -> None:
 
 
 def test_bodies_under_way_have_a_common_limit() -> None:
-    with receiving(Options(Limits(pending_bytes=100_000))) as rig:
+    with receiving(Options(OtlpReceiverSettings(max_pending_size=Size(100_000)))) as rig:
         with closing(rig.open()) as slow:
             head = HEAD
             slow.sendall(head + b"Content-Length: 90001\r\n\r\n" + bytes(90_000))
@@ -230,7 +232,7 @@ def test_bodies_under_way_have_a_common_limit() -> None:
 
 
 def test_a_body_that_does_not_come_is_refused() -> None:
-    with receiving(Options(Limits(body_s=0.2))) as rig:
+    with receiving(Options(deadlines=HttpLimits(body_s=0.2))) as rig:
         head = HEAD
         assert rig.raw(head + b"Content-Length: 10\r\n\r\nabc").startswith(b"HTTP/1.1 408")
 
@@ -238,7 +240,7 @@ def test_a_body_that_does_not_come_is_refused() -> None:
 def test_a_token_is_asked_for_and_may_change(tmp_path: Path) -> None:
     secret = tmp_path / "token"
     secret.write_text("first\n")
-    with receiving(Options(token_file=str(secret))) as rig:
+    with receiving(Options(OtlpReceiverSettings(bearer_token_file=str(secret)))) as rig:
 
         def status(*values: str) -> int:
             headers = dict(zip(["Authorization"], values, strict=False))
@@ -269,7 +271,7 @@ def test_what_is_refused_before_its_head_is_read_is_told_in_json(rig: Rig) -> No
 
 def test_a_port_that_is_taken_is_told_in_one_line() -> None:
     with receiving() as rig:
-        settings = ReceiverSettings(http=Address("127.0.0.1", rig.port), grpc=None)
+        settings = OtlpReceiverSettings(http=Listener(endpoint=f"127.0.0.1:{rig.port}"))
         with pytest.raises(
             ValueError, match=r"cannot listen on 127\.0\.0\.1:\d+: .*choose another"
         ):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from otel_ofu.receive import Address, parse_address
+from otel_ofu.net.settings import Address, parse_address
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ from google.rpc.status_pb2 import Status
 
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.receive.decode import Decoder
-from otel_ofu.receive.points import MalformedError
-from otel_ofu.receive.sizes import Count, Sizes
+from otel_ofu.receive.points import Count, MalformedError, Sizes
 from otel_ofu.receive.wire import resource_slices
 from tests.receive.bodies import T0, as_json, body, gauge, point, request
 from tests.receive.rig import PROTOBUF, Options, receiving

@@ -12,7 +12,7 @@ from otel_ofu.net.http_auth import BearerToken
 from otel_ofu.net.http_message import Head
 from otel_ofu.net.http_service import Refusal, Reply, Request, Response, Route, Service, busy
 from otel_ofu.receive.answers import Form, content_type, failure, success
-from otel_ofu.receive.work import Outcome, Task
+from otel_ofu.receive.decode_worker import Outcome, Task
 
 METRICS = "/v1/metrics"
 _FORMS: Mapping[str, Form] = {"application/x-protobuf": "protobuf", "application/json": "json"}
