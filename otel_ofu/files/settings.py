@@ -11,7 +11,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Protocol, get_args, get_origin, runtime_checkable
+from types import NoneType, UnionType
+from typing import Annotated, Any, Protocol, Union, get_args, get_origin, runtime_checkable
 
 import msgspec
 from msgspec.structs import fields
@@ -39,6 +40,10 @@ class Size(int):
 
 class Percent(float):
     """A ratio, written as `40%`."""
+
+
+YEAR = Duration(365 * 86400)
+"""Starting value: what nobody waits for, as the most that a duration may be."""
 
 
 def parse_duration(text: object) -> Duration:
@@ -130,12 +135,16 @@ class Between:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """Text that `parse` takes without a ValueError; empty text means off or the default."""
+    """Text that `parse` takes without a ValueError.
+
+    Empty text means off or the default, unless the key is `required`.
+    """
 
     parse: Callable[[str], object]
+    required: bool = False
 
     def problem(self, value: str) -> str:
-        if not value:
+        if not value and not self.required:
             return ""
         try:
             self.parse(value)
@@ -242,7 +251,10 @@ def _value_mistakes(
         type_, *notes = get_args(type_)
         constraints = [note for note in notes if isinstance(note, Constraint)]
         yield from _constraint_mistakes(constraints, value, steps)
-    if isinstance(value, Settings):
+    if value is not None and get_origin(type_) in (Union, UnionType):
+        type_ = next(each for each in get_args(type_) if each is not NoneType)
+        yield from _value_mistakes(type_, value, steps, around)
+    elif isinstance(value, Settings):
         yield from _within(steps, mistakes(value, around))
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):

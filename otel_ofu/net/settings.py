@@ -67,6 +67,9 @@ def url_problem(text: str) -> str:
     return "a URL with a user or password in it; use the keys for credentials" if has_user else ""
 
 
+RequiredUrl = Annotated[str, Parsed(parse_url, required=True)]
+
+
 class ServerAccess(Settings, frozen=True, kw_only=True):
     """How to get in at an HTTP server that is asked: one of a token and a user name, and its CA."""
 

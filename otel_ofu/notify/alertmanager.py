@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 from urllib.parse import urlsplit
 
 import msgspec
 
-from otel_ofu.files.settings import Duration, Mistake, Settings, Surroundings
+from otel_ofu.files.settings import YEAR, Between, Duration, Mistake, Parsed, Settings, Surroundings
 from otel_ofu.model.clock import Clock
 from otel_ofu.model.labels import is_label_name
 from otel_ofu.net.secrets import shown_url
+from otel_ofu.net.settings import RequiredUrl
 from otel_ofu.notify import format as text
 from otel_ofu.notify.alert import Alert, iso
-from otel_ofu.notify.checks import url_mistakes
 from otel_ofu.notify.http import Credentials, HttpConfig, NotificationTransport, PreparedRequest
 from otel_ofu.notify.message import MessageOptions, text_of
 from otel_ofu.outbox.batch import Body, Priority
@@ -34,27 +35,28 @@ PATH = "/api/v2/alerts"
 LIVES = 4
 
 
+def _parse_label(name: str) -> None:
+    if not is_label_name(name):
+        raise ValueError(f"{name!r} is not a label name; allowed: letters, digits and _")
+
+
+LabelName = Annotated[str, Parsed(_parse_label, required=True)]
+
+
 class AlertmanagerConfig(Settings, frozen=True, kw_only=True):
     """Every server is sent every alert; `labels` are added to each."""
 
-    servers: list[str] = msgspec.field(default_factory=list)
+    servers: list[RequiredUrl] = msgspec.field(default_factory=list)
     # Source: Prometheus, --rules.alert.resend-delay.
-    resend_delay: Duration = Duration(60)
-    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    resend_delay: Annotated[Duration, Between(Duration(0.001), YEAR)] = Duration(60)
+    labels: dict[LabelName, str] = msgspec.field(default_factory=dict)
     http_config: HttpConfig = HttpConfig()
 
     def mistakes(self, around: Surroundings) -> Iterator[Mistake]:  # noqa: ARG002 - own keys alone
         urls = [url_of(server) for server in self.servers]
-        for i, server in enumerate(self.servers):
-            yield from url_mistakes(server, ("servers", i))
+        for i in range(len(urls)):
             if urls[i] in urls[:i]:
                 yield ("servers", i), "the same server is listed twice"
-        for name in self.labels:
-            if not is_label_name(name):
-                why = f"{name!r} is not a label name; allowed: letters, digits and _"
-                yield ("labels", name), why
-        if self.resend_delay <= 0:
-            yield ("resend_delay",), "has to be longer than 0s"
 
 
 @dataclass(frozen=True, slots=True)

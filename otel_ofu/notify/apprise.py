@@ -17,6 +17,7 @@ import msgspec
 from otel_ofu.files.settings import Mistake, Surroundings
 from otel_ofu.model.clock import Clock
 from otel_ofu.net.secrets import Secret, SecretError, redacted, secrets_of_url
+from otel_ofu.net.settings import PasswordFile
 from otel_ofu.notify.checks import secret_mistakes
 from otel_ofu.notify.markup import MessageFormat
 from otel_ofu.notify.message import MessageOptions, message_of
@@ -34,7 +35,7 @@ _TYPES = {"info": "info", "warning": "warning", "error": "failure", "critical": 
 class AppriseConfig(NotifierConfig, frozen=True, kw_only=True):
     """One Apprise URL: Slack, Teams, mail, ... The whole URL is a secret."""
 
-    url_file: str = ""
+    url_file: PasswordFile = ""
     url_env: str = ""
     format: MessageFormat = "markdown"
 

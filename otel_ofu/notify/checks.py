@@ -1,19 +1,14 @@
-"""Mistakes in URLs, secrets and files that a block names.
+"""Mistakes in secrets that a block names.
 
 Enters: a value, and the key that it stands at. Leaves: mistakes, none of which holds a secret.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 
 from otel_ofu.files.settings import Mistake
-from otel_ofu.files.yaml import Steps
 from otel_ofu.net.secrets import Secret, SecretError
-from otel_ofu.net.settings import url_problem
-
-_USER = re.compile(r"//.*@")
 
 
 def secret_mistakes(
@@ -26,14 +21,8 @@ def secret_mistakes(
     try:
         why = problem(secret.read())
     except SecretError as error:
-        why = str(error)
+        why = "" if secret.file else str(error)  # of a file its key says so
     else:
         why = why and f"{secret.origin} holds {why}"
     if why:
         yield steps, why
-
-
-def url_mistakes(url: str, steps: Steps) -> Iterator[Mistake]:
-    if why := url_problem(url):
-        hidden = _USER.sub("//***@", url.partition("?")[0])
-        yield steps, f"{hidden!r} is {why}"

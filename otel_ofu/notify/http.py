@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Annotated
 
 import msgspec
 
-from otel_ofu.files.settings import Duration, Mistake, Settings, Surroundings, tried
+from otel_ofu.files.settings import Between, Duration, Mistake, Settings, Surroundings, tried
 from otel_ofu.net.http_client import Response
 from otel_ofu.net.secrets import Secret, SecretError, basic_credentials, redacted
+from otel_ofu.net.settings import PasswordFile
 from otel_ofu.net.tls import TlsFiles, check_tls_files
 from otel_ofu.notify import certificates
 from otel_ofu.notify.alert import iso
@@ -31,7 +33,7 @@ _SERVER_ERROR = 500
 
 class BasicAuth(Settings, frozen=True, kw_only=True):
     username: str = ""
-    password_file: str = ""
+    password_file: PasswordFile = ""
     password_env: str = ""
 
     def mistakes(self, around: Surroundings) -> Iterator[Mistake]:
@@ -44,7 +46,7 @@ class BasicAuth(Settings, frozen=True, kw_only=True):
 class Authorization(Settings, frozen=True, kw_only=True):
     """A bearer token."""
 
-    credentials_file: str = ""
+    credentials_file: PasswordFile = ""
     credentials_env: str = ""
 
     def mistakes(self, around: Surroundings) -> Iterator[Mistake]:
@@ -54,14 +56,12 @@ class Authorization(Settings, frozen=True, kw_only=True):
 
 class HttpConfig(Settings, frozen=True, kw_only=True):
     # Source: Prometheus, alertmanager_config: timeout.
-    timeout: Duration = Duration(10)
+    timeout: Annotated[Duration, Between(Duration(0.001), Duration(3600))] = Duration(10)
     basic_auth: BasicAuth = BasicAuth()
     authorization: Authorization = Authorization()
     tls_config: TlsFiles = TlsFiles()
 
     def mistakes(self, around: Surroundings) -> Iterator[Mistake]:
-        if self.timeout <= 0:
-            yield ("timeout",), "has to be longer than 0s"
         token = self.authorization
         if self.basic_auth.username and (token.credentials_file or token.credentials_env):
             yield (), "basic_auth and authorization exclude each other"

@@ -16,8 +16,9 @@ from otel_ofu.files.settings import Mistake, Surroundings
 from otel_ofu.model import Severity
 from otel_ofu.model.clock import Clock
 from otel_ofu.net.secrets import Secret, shown_url
+from otel_ofu.net.settings import PasswordFile, RequiredUrl
 from otel_ofu.notify.alert import iso
-from otel_ofu.notify.checks import secret_mistakes, url_mistakes
+from otel_ofu.notify.checks import secret_mistakes
 from otel_ofu.notify.http import Credentials, HttpConfig, NotificationTransport, PreparedRequest
 from otel_ofu.notify.message import MessageOptions, message_of
 from otel_ofu.notify.notification import Notification
@@ -36,9 +37,9 @@ PagerdutySeverity = Literal["critical", "error", "warning", "info"]
 class PagerdutyConfig(NotifierConfig, frozen=True, kw_only=True):
     """`severities`: our severities as PagerDuty's, where they are to differ."""
 
-    routing_key_file: str = ""
+    routing_key_file: PasswordFile = ""
     routing_key_env: str = ""
-    url: str = "https://events.pagerduty.com/v2/enqueue"
+    url: RequiredUrl = "https://events.pagerduty.com/v2/enqueue"
     severities: dict[Severity, PagerdutySeverity] = msgspec.field(default_factory=dict)
     http_config: HttpConfig = HttpConfig()
 
@@ -47,7 +48,6 @@ class PagerdutyConfig(NotifierConfig, frozen=True, kw_only=True):
         if not key.given:
             yield (), "routing_key_file or routing_key_env is needed"
         yield from secret_mistakes(key, "routing_key")
-        yield from url_mistakes(self.url, ("url",))
 
 
 class PagerdutyNotifier:

@@ -11,14 +11,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, cast
+from typing import Annotated, ClassVar, cast
 
 import msgspec
 
-from otel_ofu.files.settings import Duration, Mistake, Settings, Surroundings, tried
+from otel_ofu.files.settings import (
+    YEAR,
+    Between,
+    Duration,
+    Mistake,
+    Parsed,
+    Settings,
+    Surroundings,
+    tried,
+)
 from otel_ofu.files.yaml import Steps
+from otel_ofu.net.settings import parse_url
 from otel_ofu.notify.alertmanager import AlertmanagerConfig
-from otel_ofu.notify.checks import url_mistakes
 from otel_ofu.notify.matchers import parse_matcher
 from otel_ofu.notify.message import MessageOptions, parse_message_template
 from otel_ofu.notify.notifier import Notifier
@@ -31,7 +40,24 @@ from otel_ofu.notify.notifiers import (
     load_notifier,
     receiver_type,
 )
+from otel_ofu.notify.template import Part
 from otel_ofu.notify.time_intervals import TimeIntervalConfig, parse_zone
+
+MOST = 1_000_000
+"""Starting value: more than a message or an outbox can hold."""
+Wait = Annotated[Duration, Between(Duration(0), YEAR)]
+Interval = Annotated[Duration, Between(Duration(0.001), YEAR)]
+
+
+def read_template(path: str) -> Sequence[Part]:
+    """The parts of a template of messages. ValueError names the file."""
+    try:
+        return parse_message_template(Path(path).read_text("utf-8"))
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from error
+    except ValueError as error:
+        why = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+        raise ValueError(f"{path}: {why}") from error
 
 
 class RouteConfig(Settings, frozen=True, kw_only=True):
@@ -42,19 +68,16 @@ class RouteConfig(Settings, frozen=True, kw_only=True):
         " matchers, the narrower ones first, and continue: true where several apply"
     }
     receiver: str = ""
-    matchers: list[str] = msgspec.field(default_factory=list)
+    matchers: list[Annotated[str, Parsed(parse_matcher, required=True)]] = msgspec.field(
+        default_factory=list
+    )
     continue_: bool = msgspec.field(name="continue", default=False)
     group_by: list[str] | None = None
-    group_wait: Duration | None = None
-    group_interval: Duration | None = None
-    repeat_interval: Duration | None = None
+    group_wait: Wait | None = None
+    group_interval: Interval | None = None
+    repeat_interval: Interval | None = None
     mute_time_intervals: list[str] = msgspec.field(default_factory=list)
     active_time_intervals: list[str] = msgspec.field(default_factory=list)
-
-    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:  # noqa: ARG002 - own keys alone
-        for i, text in enumerate(self.matchers):
-            yield from tried(partial(parse_matcher, text), ("matchers", i))
-        yield from _positive(self, ("group_interval", "repeat_interval"))
 
 
 class RouteSettings(Settings, frozen=True, kw_only=True):
@@ -75,40 +98,30 @@ class RouteSettings(Settings, frozen=True, kw_only=True):
     receiver: str = ""
     group_by: list[str] = msgspec.field(default_factory=lambda: ["ofu_job_id"])
     # Source of these three: Alertmanager, <route>.
-    group_wait: Duration = Duration(30)
-    group_interval: Duration = Duration(300)
-    repeat_interval: Duration = Duration(14400)
+    group_wait: Wait = Duration(30)
+    group_interval: Interval = Duration(300)
+    repeat_interval: Interval = Duration(14400)
     routes: list[RouteConfig] = msgspec.field(default_factory=list)
     time_intervals: list[TimeIntervalConfig] = msgspec.field(default_factory=list)
     # Starting values from here to max_age.
-    max_groups: int = 50
-    max_alerts: int = 20
-    max_age: Duration = Duration(21600)
-    time_zone: str = "UTC"
-    template_file: str = ""
-    external_url: str = ""
+    max_groups: Annotated[int, Between(1, MOST)] = 50
+    max_alerts: Annotated[int, Between(1, MOST)] = 20
+    max_age: Interval = Duration(21600)
+    time_zone: Annotated[str, Parsed(parse_zone, required=True)] = "UTC"
+    template_file: Annotated[str, Parsed(read_template)] = ""
+    external_url: Annotated[str, Parsed(parse_url)] = ""
 
     def mistakes(self, around: Surroundings) -> Iterator[Mistake]:  # noqa: ARG002 - own keys alone
         yield from _unique("receivers", [receiver.name for receiver in self.receivers])
         yield from _unique("time_intervals", [interval.name for interval in self.time_intervals])
         yield from self._names()
-        keys = ("group_interval", "repeat_interval", "max_groups", "max_alerts", "max_age")
-        yield from _positive(self, keys)
-        key = "template_file" if self.template_file else "time_zone"
-        yield from tried(self.message_options, (key,))
-        if self.external_url:
-            yield from url_mistakes(self.external_url, ("external_url",))
 
     def message_options(self) -> MessageOptions:
-        """ValueError for an unknown time zone or a bad template, OSError for its file."""
+        """ValueError for an unknown time zone or a bad template."""
         zone = parse_zone(self.time_zone)
         if not self.template_file:
             return MessageOptions(zone, self.max_alerts, external_url=self.external_url)
-        try:
-            parts = parse_message_template(Path(self.template_file).read_text("utf-8"))
-        except ValueError as error:
-            why = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
-            raise ValueError(f"{self.template_file}: {why}") from error
+        parts = read_template(self.template_file)
         return MessageOptions(zone, self.max_alerts, parts, self.external_url)
 
     def _names(self) -> Iterator[Mistake]:
@@ -194,11 +207,3 @@ def _unique(key: str, names: Sequence[str]) -> Iterator[Mistake]:
             yield (key, i, "name"), "a name is needed"
         elif name in names[:i]:
             yield (key, i, "name"), f"the name {name!r} is used twice"
-
-
-def _positive(settings: Settings, keys: Sequence[str]) -> Iterator[Mistake]:
-    for key in keys:
-        value = getattr(settings, key)
-        if value is not None and value <= 0:
-            more = "longer than 0s" if isinstance(value, Duration) else "more than 0"
-            yield (key,), f"has to be {more}"

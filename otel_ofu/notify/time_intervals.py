@@ -9,14 +9,15 @@ from __future__ import annotations
 import calendar
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
-from functools import partial
+from typing import Annotated
 from zoneinfo import ZoneInfo
 
 import msgspec
 
-from otel_ofu.files.settings import Mistake, Settings, Surroundings, tried
+from otel_ofu.files.settings import Mistake, Parsed, Settings, Surroundings
 
 Range = tuple[int, int]
 _Parse = Callable[[str], int]
@@ -27,26 +28,71 @@ _WEEKDAYS = [day.lower() for day in calendar.day_name]
 _MONTHS = [month.lower() for month in calendar.month_name]
 
 
+def _minute(text: str) -> int:
+    found = _CLOCK.fullmatch(text)
+    minute = int(found[1]) * 60 + int(found[2]) if found else _DAY_MINUTES + 1
+    if minute > _DAY_MINUTES:
+        raise ValueError(f"{text!r} is not a time; allowed: 00:00 to 24:00")
+    return minute
+
+
+def _weekdays(text: str) -> Range:
+    return _range(text, _WEEKDAYS.index, "monday or monday:friday")
+
+
+def _days_of_month(text: str) -> Range:
+    return _range(text, _day_of_month, "1 to 31 or -1 to -31, or 1:7")
+
+
+def _months(text: str) -> Range:
+    return _range(text, _month, "january or 1, or 1:3")
+
+
+def _years(text: str) -> Range:
+    return _range(text, _year, "a year, or 2026:2027")
+
+
+def parse_zone(name: str) -> tzinfo:
+    """ValueError for a zone that this system does not know."""
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:
+        allowed = "allowed: a name such as Europe/Berlin from the system's tzdata, or UTC"
+        raise ValueError(f"{name!r} is not a known time zone; {allowed}") from error
+
+
+Time = Annotated[str, Parsed(_minute, required=True)]
+
+
 class TimeRange(Settings, frozen=True, kw_only=True):
-    start_time: str
-    end_time: str
+    start_time: Time
+    end_time: Time
+
+    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:  # noqa: ARG002 - own keys alone
+        with suppress(ValueError):  # a time that is none has its own message
+            if _minute(self.start_time) >= _minute(self.end_time):
+                why = "the end has to be later; a night is two ranges, 22:00 to 24:00 and 00:00"
+                yield (), f"{self.start_time} to {self.end_time}: {why} to 06:00"
 
 
 class TimeSpanConfig(Settings, frozen=True, kw_only=True):
     times: list[TimeRange] = msgspec.field(default_factory=list)
-    weekdays: list[str] = msgspec.field(default_factory=list)
-    days_of_month: list[str] = msgspec.field(default_factory=list)
-    months: list[str] = msgspec.field(default_factory=list)
-    years: list[str] = msgspec.field(default_factory=list)
-    location: str = "UTC"
+    weekdays: list[Annotated[str, Parsed(_weekdays, required=True)]] = msgspec.field(
+        default_factory=list
+    )
+    days_of_month: list[Annotated[str, Parsed(_days_of_month, required=True)]] = msgspec.field(
+        default_factory=list
+    )
+    months: list[Annotated[str, Parsed(_months, required=True)]] = msgspec.field(
+        default_factory=list
+    )
+    years: list[Annotated[str, Parsed(_years, required=True)]] = msgspec.field(default_factory=list)
+    location: Annotated[str, Parsed(parse_zone, required=True)] = "UTC"
 
 
 class TimeIntervalConfig(Settings, frozen=True, kw_only=True):
     name: str
     time_intervals: list[TimeSpanConfig]
-
-    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:  # noqa: ARG002 - own keys alone
-        yield from tried(partial(parse_interval, self), ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,45 +137,15 @@ def parse_interval(config: TimeIntervalConfig) -> TimeInterval:
     return TimeInterval(config.name, [_span(span) for span in config.time_intervals])
 
 
-def parse_zone(name: str) -> tzinfo:
-    """ValueError for a zone that this system does not know."""
-    try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError) as error:
-        allowed = "allowed: a name such as Europe/Berlin from the system's tzdata, or UTC"
-        raise ValueError(f"{name!r} is not a known time zone; {allowed}") from error
-
-
 def _span(config: TimeSpanConfig) -> TimeSpan:
     return TimeSpan(
-        [_minutes(times) for times in config.times],
-        [_range(text, _weekday, "monday or monday:friday") for text in config.weekdays],
-        [
-            _range(text, _day_of_month, "1 to 31 or -1 to -31, or 1:7")
-            for text in config.days_of_month
-        ],
-        [_range(text, _month, "january or 1, or 1:3") for text in config.months],
-        [_range(text, _year, "a year, or 2026:2027") for text in config.years],
+        [(_minute(times.start_time), _minute(times.end_time)) for times in config.times],
+        [_weekdays(text) for text in config.weekdays],
+        [_days_of_month(text) for text in config.days_of_month],
+        [_months(text) for text in config.months],
+        [_years(text) for text in config.years],
         parse_zone(config.location),
     )
-
-
-def _minutes(times: TimeRange) -> Range:
-    start, end = _minute(times.start_time), _minute(times.end_time)
-    if start >= end:
-        raise ValueError(
-            f"{times.start_time} to {times.end_time}: the end has to be later;"
-            " a night is two ranges, 22:00 to 24:00 and 00:00 to 06:00"
-        )
-    return start, end
-
-
-def _minute(text: str) -> int:
-    found = _CLOCK.fullmatch(text)
-    minute = int(found[1]) * 60 + int(found[2]) if found else _DAY_MINUTES + 1
-    if minute > _DAY_MINUTES:
-        raise ValueError(f"{text!r} is not a time; allowed: 00:00 to 24:00")
-    return minute
 
 
 def _range(text: str, parse: _Parse, allowed: str) -> Range:
@@ -141,10 +157,6 @@ def _range(text: str, parse: _Parse, allowed: str) -> Range:
     if start > end and (start < 0) == (end < 0):
         raise ValueError(f"{text!r}: the end comes before the start")
     return start, end
-
-
-def _weekday(word: str) -> int:
-    return _WEEKDAYS.index(word)
 
 
 def _month(word: str) -> int:

@@ -12,16 +12,17 @@ import base64
 import hashlib
 import hmac
 from collections.abc import Iterator, Mapping
+from typing import Annotated
 
 import msgspec
 
-from otel_ofu.files.settings import Mistake, Surroundings, tried
+from otel_ofu.files.settings import Between, Mistake, Parsed, Surroundings
 from otel_ofu.model.clock import Clock
 from otel_ofu.net.secrets import Secret, SecretError, secrets_of_url, shown_url
-from otel_ofu.net.settings import url_problem
+from otel_ofu.net.settings import PasswordFile, parse_url, url_problem
 from otel_ofu.notify.alert import Alert, iso
 from otel_ofu.notify.alertmanager import annotations_of
-from otel_ofu.notify.checks import secret_mistakes, url_mistakes
+from otel_ofu.notify.checks import secret_mistakes
 from otel_ofu.notify.http import Credentials, HttpConfig, NotificationTransport, PreparedRequest
 from otel_ofu.notify.message import MessageOptions
 from otel_ofu.notify.notification import Notification, common
@@ -35,14 +36,14 @@ _SECRET_PREFIX = "whsec_"  # noqa: S105 - how Standard Webhooks marks a secret i
 class WebhookConfig(NotifierConfig, frozen=True, kw_only=True):
     """`max_alerts` 0: all of them."""
 
-    url: str = ""
-    url_file: str = ""
+    url: Annotated[str, Parsed(parse_url)] = ""
+    url_file: PasswordFile = ""
     url_env: str = ""
-    max_alerts: int = 0
-    signing_secret_file: str = ""
+    max_alerts: Annotated[int, Between(0, 1_000_000)] = 0
+    signing_secret_file: PasswordFile = ""
     signing_secret_env: str = ""
     headers: dict[str, str] = msgspec.field(default_factory=dict)
-    headers_files: dict[str, str] = msgspec.field(default_factory=dict)
+    headers_files: dict[str, PasswordFile] = msgspec.field(default_factory=dict)
     http_config: HttpConfig = HttpConfig()
 
     def mistakes(self, around: Surroundings) -> Iterator[Mistake]:
@@ -50,17 +51,11 @@ class WebhookConfig(NotifierConfig, frozen=True, kw_only=True):
         if len(given) != 1:
             found = ", ".join(given) or "none"
             yield (), f"one of url, url_file and url_env is needed; given: {found}"
-        elif self.url:
-            yield from url_mistakes(self.url, ("url",))
-        else:
+        elif not self.url:
             url = Secret(self.url_file, self.url_env, around.environ)
             yield from secret_mistakes(url, "url", url_problem)
         signing = Secret(self.signing_secret_file, self.signing_secret_env, around.environ)
         yield from secret_mistakes(signing, "signing_secret", signing_problem)
-        for name, file in self.headers_files.items():
-            yield from tried(Secret(file).read, ("headers_files", name))
-        if self.max_alerts < 0:
-            yield ("max_alerts",), "has to be 0 (all of them) or more"
 
 
 class WebhookNotifier:

@@ -85,3 +85,30 @@ def test_the_names_that_a_user_gives_are_used(
     prepared = prepare(config_read_from_text(text, "c.yaml", environ), environ)
     assert prepared.host_name("here") == host
     assert prepared.attributes.get("service.name") == service
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "receivers:\n  gpu: {source: demo, demo: {gpus: 2}}\n",
+            "c.yaml:2:36: 2 GPUs: scenario 'tour' needs at least 8",
+        ),
+        ("evidence:\n  flags: {interval: 0s}\n", "c.yaml:2:21: must be from 1s to 1d"),
+        (
+            "rules:\n  engine: {prometheus: {url: 'ftp://x'}}\n",
+            "c.yaml:2:30: 'ftp://x' is not a URL; allowed: http(s)://host[:port][/path]",
+        ),
+        ("state_dir: /dev/null/state\n", "c.yaml:1:12: /dev/null/state: /dev/null is not a folder"),
+        (
+            "exporters:\n  prometheus: {listen: '127.0.0.1:0', cert_file: c.pem}\n",
+            "c.yaml:2:50: no such file: c.pem",
+        ),
+        (
+            "receivers:\n  otlp: {http: {endpoint: '127.0.0.1:1'}, bearer_token_file: none}\n",
+            "c.yaml:2:62: none: No such file or directory",
+        ),
+    ],
+)
+def test_what_ended_the_start_alone_is_refused_before_it(text: str, expected: str) -> None:
+    assert problems(text) == [expected]

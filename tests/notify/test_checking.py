@@ -10,6 +10,7 @@ from cryptography import x509
 
 from otel_ofu.files.settings import Surroundings
 from otel_ofu.files.settings import mistakes as mistakes_of
+from otel_ofu.files.yaml import KEY
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.notify import queue_limits
 from otel_ofu.notify.certificates import ends_s
@@ -32,7 +33,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 def mistakes(block: dict[str, Any], environ: dict[str, str] | None = None) -> list[str]:
     """`steps: message` of each."""
     found = mistakes_of(settings(**block), Surroundings(NOW_S, environ or {}))
-    return [f"{'.'.join(str(s) for s in steps)}: {why}" for steps, why in found]
+    return [f"{'.'.join(str(s) for s in steps if s != KEY)}: {why}" for steps, why in found]
 
 
 def with_receiver(**receiver: object) -> dict[str, Any]:
@@ -82,8 +83,8 @@ def test_a_good_block_has_no_mistake_and_makes_a_router() -> None:
          "routes.0.mute_time_intervals.0: unknown time interval 'n'; none is defined under "),
         ({"time_zone": "Mars"}, "time_zone: 'Mars' is not a known time zone; allowed: "),
         ({"template_file": "/nowhere"}, "template_file: /nowhere: No such file or directory"),
-        ({"max_groups": 0}, "max_groups: has to be more than 0"),
-        ({"group_interval": "0s"}, "group_interval: has to be longer than 0s"),
+        ({"max_groups": 0}, "max_groups: must be from 1 to 1000000"),
+        ({"group_interval": "0s"}, "group_interval: must be from 1ms to 365d"),
         ({"alertmanager": {"servers": ["localhost:9093"]}},
          "alertmanager.servers.0: 'localhost:9093' is not a URL; allowed: http(s)://host[:port][/path]"),
         ({"alertmanager": {"servers": ["http://a", "http://a/"]}},

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
 import pytest
 
+from otel_ofu.files.settings import Surroundings, mistakes
 from otel_ofu.notify.time_intervals import (
     TimeIntervalConfig,
     TimeRange,
@@ -93,5 +95,7 @@ def test_months_and_years_have_names_and_numbers() -> None:
 )
 def test_what_is_no_time_is_refused(span: dict[str, object]) -> None:
     config = TimeSpanConfig(**span)  # type: ignore[arg-type]  # keys of the type
-    with pytest.raises(ValueError, match=r"allowed|has to be later|before the start"):
-        parse_interval(TimeIntervalConfig(name="x", time_intervals=[config]))
+    interval = TimeIntervalConfig(name="x", time_intervals=[config])
+    found = [message for _, message in mistakes(interval, Surroundings(0.0))]
+    assert found
+    assert re.search("allowed|has to be later|before the start", found[0])

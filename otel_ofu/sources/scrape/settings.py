@@ -60,7 +60,8 @@ def endpoint_at(
         host, port = parts.hostname, parts.port
     except ValueError as error:
         raise _error(url, str(error)) from error
-    if parts.scheme not in ("http", "https") or not host:
+    unusable = any(character.isspace() or not character.isprintable() for character in url)
+    if parts.scheme not in ("http", "https") or not host or unusable:
         raise _error(url, "expected http://host:port/path or https://host:port/path")
     netloc = f"[{host}]" if ":" in host else host
     if port is not None:
