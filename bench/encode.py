@@ -10,8 +10,8 @@ import time
 from collections.abc import Sequence
 
 from otel_ofu.catalog.registry import load_registry
+from otel_ofu.export.file import json_line
 from otel_ofu.export.metrics import EncoderOptions, MetricEncoder
-from otel_ofu.export.otlp_json import json_line
 from otel_ofu.export.prometheus import Page, PageOptions
 from otel_ofu.model import Attribute, Entity, Observation, Window
 from otel_ofu.outbox.batch import Body

@@ -165,9 +165,9 @@ def _endpoints(config: Config, environ: Mapping[str, str]) -> Iterator[Check]:
     for target in targets:
         for signal, settings in target.signals.items():
             answer = check(settings, signal)
-            words = f"{answer.place} answers in {1000 * answer.elapsed_s:.0f} ms ({signal})"
+            words = f"{answer.endpoint} answers in {1000 * answer.elapsed_s:.0f} ms ({signal})"
             if answer.problem:
-                words = f"{answer.place} ({signal}): {answer.problem}"
+                words = f"{answer.endpoint} ({signal}): {answer.problem}"
             remedy = _remedy(answer.problem)
             yield Check("OTLP", not answer.problem, words, remedy)
 

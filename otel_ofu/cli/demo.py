@@ -23,12 +23,12 @@ from otel_ofu.app.replay import Replay, demo_instants
 from otel_ofu.app.telemetry import Dependencies, Telemetry
 from otel_ofu.cli import options
 from otel_ofu.config import Config, ReadConfig
-from otel_ofu.export.console import Lines, Table
+from otel_ofu.export.console import GpuTable, Lines
 from otel_ofu.model import Observation
 from otel_ofu.model.clock import SystemClock, VirtualClock
 from otel_ofu.sources.demo import DemoSource, load_library
 
-Told = Lines | Table
+Told = Lines | GpuTable
 
 HOST = "demo-node"
 
@@ -77,7 +77,7 @@ class Story:
         text = "; ".join(fact.title for fact in facts) or "a healthy training job"
         if text != self._told:
             for screen in self._screens:
-                screen.tell(f"what happens: {text}")
+                screen.note(f"what happens: {text}")
             self._told = text
 
     def close(self) -> None:
@@ -131,7 +131,7 @@ def _play(
     pace = f"{speed:g} x real time" if speed else "as fast as possible"
     title = f"otel-ofu demo: simulated node, scenario {gpu.demo.scenario}, {pace}"
     screens = options.screen(config.exporters.console.mode, title)
-    if not any(isinstance(each, Table) for each in screens):
+    if not any(isinstance(each, GpuTable) for each in screens):
         print(title, flush=True)
     shared = Dependencies(prepared, real, None, HOST)
     telemetry = Telemetry(shared, [Story(source, screens), *screens], stopped)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TextIO, TypeVar
 
 from otel_ofu.config import Config, load_config
-from otel_ofu.export.console import Lines, Table
+from otel_ofu.export.console import GpuTable, Lines
 from otel_ofu.files.settings import Settings, Surroundings, mistakes, parse_duration
 from otel_ofu.model.errors import ConfigError, Problem
 
@@ -76,7 +76,7 @@ def host_name() -> str:
 
 def screen(
     mode: str, title: str, *, sends: bool = False, out: TextIO | None = None
-) -> list[Lines | Table]:
+) -> list[Lines | GpuTable]:
     """What the config calls console.mode; `auto` looks at what the output is."""
     out = out or sys.stdout
     if mode == "auto":
@@ -87,15 +87,15 @@ def screen(
         return [Lines(out)]
     from rich.console import Console  # noqa: PLC0415 - only a terminal needs it
 
-    return [Table(Console(file=out), title=title)]
+    return [GpuTable(Console(file=out), title=title)]
 
 
-def words(screens: Sequence[Lines | Table]) -> Callable[[str], None]:
+def words(screens: Sequence[Lines | GpuTable]) -> Callable[[str], None]:
     """Where a sentence for people goes: the screens, or without any the log."""
 
     def say(text: str) -> None:
         for each in screens:
-            each.tell(text)
+            each.note(text)
         if not screens:
             log.warning("%s", text)
 

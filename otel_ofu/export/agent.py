@@ -69,11 +69,11 @@ class AgentMetrics:
         """Rounds of rules that nobody ran."""
         self._rounds.add(rounds, self._attributes("rules_rounds", "skipped"))
 
-    def failed(self, rule: str, error: str) -> None:  # noqa: ARG002 - said in the log
+    def failed(self, rule: str, error: str) -> None:  # noqa: ARG002 - it is logged
         """A rule could not be judged."""
         self._rounds.add(1, self._attributes("rules_rounds", "failed"))
 
-    def unsaved(self, error: str) -> None:  # noqa: ARG002 - said in the log
+    def unsaved(self, error: str) -> None:  # noqa: ARG002 - it is logged
         """Findings could not be written down."""
         self._rounds.add(1, self._attributes("rules_rounds", "unsaved"))
 
@@ -160,8 +160,8 @@ class AgentMetrics:
 def agent_id(state_dir: Path | None, host: str) -> str:
     """The agent's own id: kept in `state_dir/agent-id`, or made of the host's name without one.
 
-    A file that holds no UUID is written anew. One that can be neither read nor written is said, and
-    the id is that of the host.
+    A file that holds no UUID is written anew. One that can be neither read nor written is logged,
+    and the id is that of the host.
     """
     of_host = str(uuid.uuid5(uuid.NAMESPACE_DNS, f"otel-ofu.{host}"))
     if state_dir is None:

@@ -1,21 +1,30 @@
 """A file of OTLP JSON lines, as the Collector's `otlpjsonfile` receiver reads it.
 
 Enters: bodies. Leaves: one line each; a full file becomes `NAME.1`, and so on up to the oldest.
+Source: OpenTelemetry protocol specification 1.9, JSON Protobuf Encoding: camelCase names, enums as
+numbers, 64-bit integers as strings, trace and span ids in hexadecimal.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 import logging
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from otel_ofu.export.otlp_json import json_line
+from google.protobuf.json_format import MessageToDict
+
+from otel_ofu.export.request import unpack
 from otel_ofu.outbox.batch import Body
 from otel_ofu.outbox.tally import Observe
 
 _log = logging.getLogger(__name__)
+
+_IDS = ("traceId", "spanId", "parentSpanId")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +39,7 @@ class FileOptions:
 class FileExporter:
     """Writes at once, in the thread that calls. ValueError at once if the file cannot be made.
 
-    Later errors, such as a full disk, are counted and said once; no half line is left behind.
+    Later errors, such as a full disk, are counted and logged once; no half line is left behind.
     `sent` and `dropped` count points.
     """
 
@@ -122,3 +131,23 @@ def _write_all(file: int, line: bytes) -> None:
     rest = memoryview(line)
     while rest:
         rest = rest[os.write(file, rest) :]
+
+
+def json_line(body: Body) -> bytes:
+    """The request with a newline at its end. ValueError for a body of another kind."""
+    tree = MessageToDict(unpack(body), use_integers_for_enums=True)
+    _ids_in_hex(tree)
+    return json.dumps(tree, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def _ids_in_hex(tree: Any) -> None:  # noqa: ANN401 - JSON
+    """Protobuf's own JSON has base64 there; ids occur on records and exemplars only."""
+    if isinstance(tree, list):
+        for item in tree:
+            _ids_in_hex(item)
+    elif isinstance(tree, dict):
+        for name, value in tree.items():
+            if name in _IDS and isinstance(value, str):
+                tree[name] = base64.b64decode(value).hex()
+            else:
+                _ids_in_hex(value)

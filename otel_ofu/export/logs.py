@@ -12,9 +12,9 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeLogs, SeverityNumber
 
-from otel_ofu.export.request import Piece, RequestLimits, bundle
+from otel_ofu.export.request import EncodedResource, RequestLimits, bundle
 from otel_ofu.export.resource import EntityKey, entity_key, key_values, resource_of, unix_nano
-from otel_ofu.export.sheet import SCOPE_NAME
+from otel_ofu.export.resource_metrics import SCOPE_NAME
 from otel_ofu.model import Attribute
 from otel_ofu.model.event import Event
 from otel_ofu.outbox.batch import Body
@@ -28,18 +28,20 @@ def encode_logs(
     for event in events:
         key = entity_key(event.entity) if event.entity else None
         groups.setdefault(key, []).append(event)
-    pieces = (_piece(group, common, scope_version) for group in groups.values())
-    return bundle("logs", pieces, RequestLimits())
+    resources = (_encoded(group, common, scope_version) for group in groups.values())
+    return bundle("logs", resources, RequestLimits())
 
 
-def _piece(events: Sequence[Event], common: Mapping[str, Attribute], scope_version: str) -> Piece:
+def _encoded(
+    events: Sequence[Event], common: Mapping[str, Attribute], scope_version: str
+) -> EncodedResource:
     scope = InstrumentationScope(name=SCOPE_NAME, version=scope_version)
     resource_logs = ResourceLogs(
         resource=resource_of(common, events[0].entity),
         scope_logs=[ScopeLogs(scope=scope, log_records=[_record(e) for e in events])],
     )
     request = ExportLogsServiceRequest(resource_logs=[resource_logs])
-    return Piece(request.SerializeToString(), len(events))
+    return EncodedResource(request.SerializeToString(), len(events))
 
 
 def _record(event: Event) -> LogRecord:

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from otel_ofu.catalog.registry import Registry
-from otel_ofu.export.request import Piece, RequestLimits, bundle, require_fast_protobuf
+from otel_ofu.export.request import EncodedResource, RequestLimits, bundle
 from otel_ofu.export.resource import EntityKey, entity_key, unix_nano
-from otel_ofu.export.sheet import KeyPlans, Sheet, Track, tracked
+from otel_ofu.export.resource_metrics import KeyPlans, ResourceMetricsBuilder, Track, tracked
 from otel_ofu.model import Attribute, GapReason, Observation, Window
+from otel_ofu.net.fast_protobuf import require_fast_protobuf
 from otel_ofu.outbox.batch import Body
 
 _log = logging.getLogger(__name__)
@@ -68,8 +69,8 @@ class MetricEncoder:
         """
         groups = self._group(observations)
         gone = [track for key, track in self._tracks.items() if key not in groups]
-        pieces = chain(self._ended(gone), self._living(groups))
-        return bundle("metrics", pieces, self._options.limits)
+        resources = chain(self._ended(gone), self._living(groups))
+        return bundle("metrics", resources, self._options.limits)
 
     def _group(self, observations: Sequence[Observation]) -> dict[EntityKey, list[Observation]]:
         groups: dict[EntityKey, list[Observation]] = {}
@@ -77,40 +78,42 @@ class MetricEncoder:
             groups.setdefault(entity_key(observation.entity), []).append(observation)
         return groups
 
-    def _ended(self, gone: Sequence[Track]) -> Iterator[Piece]:
+    def _ended(self, gone: Sequence[Track]) -> Iterator[EncodedResource]:
         for track in gone:
-            sheet = self._sheet(track)
+            builder = self._builder(track)
             for key, start_ns in track.live.items():
-                sheet.end(key, (start_ns, track.last_end_ns + _AFTER_LAST_NS))
-            if sheet.points:
-                yield sheet.piece()
+                builder.end(key, (start_ns, track.last_end_ns + _AFTER_LAST_NS))
+            if builder.points:
+                yield builder.encoded()
 
-    def _living(self, groups: Mapping[EntityKey, list[Observation]]) -> Iterator[Piece]:
+    def _living(self, groups: Mapping[EntityKey, list[Observation]]) -> Iterator[EncodedResource]:
         old, self._tracks = self._tracks, {}
         for key, group in groups.items():
             track = old.get(key) or tracked(self._common, group[0].entity, self._plans.on_points)
             self._tracks[key] = track
-            sheet = self._written(track, group)
-            if sheet.points:
-                yield sheet.piece()
+            builder = self._written(track, group)
+            if builder.points:
+                yield builder.encoded()
 
-    def _written(self, track: Track, group: Sequence[Observation]) -> Sheet:
-        sheet = self._sheet(track)
+    def _written(self, track: Track, group: Sequence[Observation]) -> ResourceMetricsBuilder:
+        builder = self._builder(track)
         before, track.live = track.live, {}
         track.last_end_ns = max(unix_nano(o.window.end_s) for o in group)
         track.first_end_ns = track.first_end_ns or track.last_end_ns
         for observation in _distinct(group):
-            self._write(sheet, track, observation)
+            self._write(builder, track, observation)
         for key, start_ns in before.items():
             if key in track.live:
                 continue
             if any(_is_to_come(o, key) for o in group):
                 track.live[key] = start_ns
             else:
-                sheet.end(key, (start_ns, track.last_end_ns))
-        return sheet
+                builder.end(key, (start_ns, track.last_end_ns))
+        return builder
 
-    def _write(self, sheet: Sheet, track: Track, observation: Observation) -> None:
+    def _write(
+        self, builder: ResourceMetricsBuilder, track: Track, observation: Observation
+    ) -> None:
         end_ns, starts_s = unix_nano(observation.window.end_s), observation.starts_s
         default_ns = min(unix_nano(self._options.start_s), end_ns)
         for key, value in observation.values.items():
@@ -119,13 +122,15 @@ class MetricEncoder:
             start_ns = unix_nano(starts_s[key]) if key in starts_s else default_ns
             try:
                 if key in starts_s and _begins(track, key, start_ns) and start_ns < end_ns:
-                    sheet.add(key, 0.0, (start_ns, start_ns))
-                track.live[key] = sheet.add(key, value, (start_ns, end_ns))
+                    builder.add(key, 0.0, (start_ns, start_ns))
+                track.live[key] = builder.add(key, value, (start_ns, end_ns))
             except KeyError:
                 self._count_unknown(key)
 
-    def _sheet(self, track: Track) -> Sheet:
-        return Sheet(track, self._plans, self._options.scope_version, self._options.descriptions)
+    def _builder(self, track: Track) -> ResourceMetricsBuilder:
+        return ResourceMetricsBuilder(
+            track, self._plans, self._options.scope_version, self._options.descriptions
+        )
 
     def _count_unknown(self, key: str) -> None:
         if not self._unknown:

@@ -1,6 +1,6 @@
-"""OTLP by either protocol: the transport for settings, and a look at whether an endpoint answers.
+"""OTLP by either protocol: the transport for settings, and whether an endpoint answers.
 
-Enters: settings. Leaves: a `Transport`, or an `Answer` for people.
+Enters: settings. Leaves: a `Transport`, or an `EndpointCheck` for people.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import time
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from otel_ofu.export.otlp_grpc import GrpcTransport
-from otel_ofu.export.otlp_http import HttpTransport
+from otel_ofu.export.otlp_grpc import OtlpGrpcTransport
+from otel_ofu.export.otlp_http import OtlpHttpTransport
 from otel_ofu.export.settings import OtlpSettings, Signal
 from otel_ofu.outbox.batch import Body
 from otel_ofu.outbox.outcome import Delivered, Transport
@@ -22,20 +22,22 @@ _HTTP_PORT = 4318
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class EndpointCheck:
     """`problem` is empty if the endpoint took an empty request, in `elapsed_s` seconds."""
 
-    place: str
+    endpoint: str
     elapsed_s: float
     problem: str = ""
 
 
 def transport_for(settings: OtlpSettings) -> Transport:
-    """ValueError if the settings name TLS files that are no use."""
-    return GrpcTransport(settings) if settings.protocol == "grpc" else HttpTransport(settings)
+    """ValueError if the settings name unusable TLS files."""
+    return (
+        OtlpGrpcTransport(settings) if settings.protocol == "grpc" else OtlpHttpTransport(settings)
+    )
 
 
-def check(settings: OtlpSettings, signal: Signal = "metrics") -> Answer:
+def check(settings: OtlpSettings, signal: Signal = "metrics") -> EndpointCheck:
     """Sends an empty request, once, within the settings' timeout; never raises."""
     began_s = time.monotonic()
     try:
@@ -45,9 +47,9 @@ def check(settings: OtlpSettings, signal: Signal = "metrics") -> Answer:
         finally:
             transport.close()
     except (OSError, ValueError) as error:
-        return Answer(settings.place, time.monotonic() - began_s, str(error))
+        return EndpointCheck(settings.shown_endpoint, time.monotonic() - began_s, str(error))
     problem = "" if isinstance(outcome, Delivered) else outcome.message + _hint(settings)
-    return Answer(settings.place, time.monotonic() - began_s, problem)
+    return EndpointCheck(settings.shown_endpoint, time.monotonic() - began_s, problem)
 
 
 def _hint(settings: OtlpSettings) -> str:

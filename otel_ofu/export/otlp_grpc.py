@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from otel_ofu.export.request import halves
+from otel_ofu.export.responses import partial_success, retry_delay_s
 from otel_ofu.export.settings import OtlpSettings
-from otel_ofu.export.wire import partial_success, retry_delay_s
 from otel_ofu.net.tls import check_tls_files, pem_files
 from otel_ofu.outbox.batch import Body
 from otel_ofu.outbox.outcome import (
@@ -35,20 +35,20 @@ _METHODS = {
 _RETRYABLE = frozenset(
     ("CANCELLED", "DEADLINE_EXCEEDED", "ABORTED", "OUT_OF_RANGE", "UNAVAILABLE", "DATA_LOSS")
 )
-# About the way, not the message: an expired token, a wrong port or path. Somebody will mend it.
-_MENDABLE = frozenset(("UNAUTHENTICATED", "PERMISSION_DENIED", "UNIMPLEMENTED"))
+# About the way, not the message: an expired token, a wrong port or path. Somebody will fix it.
+_FIXABLE = frozenset(("UNAUTHENTICATED", "PERMISSION_DENIED", "UNIMPLEMENTED"))
 # How grpc-go and grpc-core, grpc-java, and tonic say that a message is too large for them.
 _TOO_LARGE = ("larger than max", "exceeds maximum size", "message length too large")
 _OPTIONS = (
     ("grpc.enable_retries", 0),
     ("grpc.use_local_subchannel_pool", 1),
-    # The default waits up to two minutes before it looks again for a server that was away.
+    # Starting values. The default waits up to two minutes before it tries a server again.
     ("grpc.initial_reconnect_backoff_ms", 500),
     ("grpc.max_reconnect_backoff_ms", 5000),
 )
 
 
-class GrpcTransport:
+class OtlpGrpcTransport:
     """Keeps one channel open. ValueError at once for TLS files that cannot be used."""
 
     def __init__(self, settings: OtlpSettings) -> None:
@@ -58,7 +58,7 @@ class GrpcTransport:
 
     @property
     def endpoint(self) -> str:
-        return self._settings.place
+        return self._settings.shown_endpoint
 
     def send(self, body: Body, limit_s: float) -> Outcome:
         method = self._opened().unary_unary(_METHODS[body.signal])
@@ -113,12 +113,12 @@ def judged(
 ) -> Refused | TooLarge | Unavailable:
     """What a gRPC status means; RESOURCE_EXHAUSTED is for later only with a RetryInfo."""
     message = short(f"gRPC {code}: {details}" if details else f"gRPC {code}")
-    if any(words in details.lower() for words in _TOO_LARGE):
+    if any(text in details.lower() for text in _TOO_LARGE):
         return TooLarge(message)
     delay_s = retry_delay_s(
         trailers.get("grpc-status-details-bin"), trailers.get("google.rpc.retryinfo-bin")
     )
-    if code in _RETRYABLE | _MENDABLE or (code == "RESOURCE_EXHAUSTED" and delay_s is not None):
+    if code in _RETRYABLE | _FIXABLE or (code == "RESOURCE_EXHAUSTED" and delay_s is not None):
         return Unavailable(message, None if delay_s is None else min(delay_s, MAX_RETRY_AFTER_S))
     return Refused(message)
 

@@ -7,21 +7,21 @@ Source: OpenTelemetry protocol specification 1.9, OTLP/HTTP response.
 from __future__ import annotations
 
 from otel_ofu.export.request import halves
+from otel_ofu.export.responses import partial_success, status_message
 from otel_ofu.export.settings import OtlpSettings
-from otel_ofu.export.wire import partial_success, status_message
 from otel_ofu.net.http_client import Response
 from otel_ofu.outbox.batch import Body
 from otel_ofu.outbox.outcome import Delivered, Outcome, Refused, TooLarge, Unavailable, short
 from otel_ofu.outbox.posting import Poster, asked_delay_s
 
 _RETRYABLE = (429, 502, 503, 504)
-# An expired token, a wrong path, a proxy in between: somebody will mend the way.
-_MENDABLE = (401, 403, 404, 405, 407)
+# An expired token, a wrong path, a proxy in between: somebody will fix it.
+_FIXABLE = (401, 403, 404, 405, 407)
 _TOO_LARGE = 413
 _PROTOBUF = "application/x-protobuf"
 
 
-class HttpTransport:
+class OtlpHttpTransport:
     """Keeps one connection open. ValueError at once for TLS files that cannot be used.
 
     A redirect is not followed and is no success: a login page would swallow everything. It says
@@ -39,7 +39,7 @@ class HttpTransport:
 
     @property
     def endpoint(self) -> str:
-        return self._settings.place
+        return self._settings.shown_endpoint
 
     def send(self, body: Body, limit_s: float) -> Outcome:
         answer = self._poster.post(
@@ -61,10 +61,10 @@ class HttpTransport:
             if answer.content_type == "text/html":
                 return Unavailable(f"HTTP {answer.status} with a web page, not an answer of OTLP")
             return self._taken(answer.body if answer.content_type == _PROTOBUF else b"", signal)
-        message = self._said(answer)
+        message = self._message(answer)
         if answer.status == _TOO_LARGE:
             return TooLarge(message)
-        if answer.status in (*_RETRYABLE, *_MENDABLE):
+        if answer.status in (*_RETRYABLE, *_FIXABLE):
             return Unavailable(message, asked_delay_s(answer))
         return Unavailable(message) if answer.is_redirect else Refused(message)
 
@@ -72,7 +72,7 @@ class HttpTransport:
         rejected, message = partial_success(answer, signal)
         return Delivered(rejected, short(self._settings.redacted(message)))
 
-    def _said(self, answer: Response) -> str:
+    def _message(self, answer: Response) -> str:
         if answer.is_redirect:
             target = answer.location or "nowhere"
             return short(f"HTTP {answer.status}, a redirect to {target}; not followed")

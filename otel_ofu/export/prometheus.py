@@ -23,7 +23,7 @@ from otel_ofu.model.labels import label_name
 from otel_ofu.net.http_auth import BearerToken
 from otel_ofu.net.http_limits import HttpLimits
 from otel_ofu.net.http_server import HttpServer
-from otel_ofu.net.http_service import Reply, Request, Response, Route, Service
+from otel_ofu.net.http_service import HttpRequest, HttpResponse, HttpRoute, HttpService, Reply
 from otel_ofu.net.tls import server_context
 
 METRICS = "/metrics"
@@ -39,7 +39,8 @@ _LIMITS = HttpLimits(connections=16, head_s=5.0, body_s=5.0, write_s=10.0)
 class PageOptions:
     """`labels` names the resource attributes on every series, beside the entity's identity.
 
-    An observation whose window ended more than `stale_after` intervals ago is left out.
+    An observation whose window ended more than `stale_after` intervals ago is left out. Starting
+    value: a round may be late or left out once; then the page must not show the past as present.
     """
 
     interval_s: float
@@ -125,7 +126,7 @@ class Page:
     def _metric(self, key: str) -> Metric | None:
         try:
             metric = self._registry.metric(key)
-        except KeyError:  # counted and said by the encoder
+        except KeyError:  # counted and logged by the encoder
             return None
         return None if metric.kind == "histogram" else metric
 
@@ -167,13 +168,13 @@ def _label_set(labels: Mapping[str, Attribute]) -> str:
 def page_server(text: Callable[[], str], settings: PrometheusSettings) -> HttpServer:
     """Serves what `text` returns at /metrics. ValueError if it cannot, in one line."""
 
-    def scrape(_request: Request, reply: Reply) -> None:
-        reply(Response(text().encode("utf-8", "replace"), CONTENT_TYPE))
+    def scrape(_request: HttpRequest, reply: Reply) -> None:
+        reply(HttpResponse(text().encode("utf-8", "replace"), CONTENT_TYPE))
 
     token = BearerToken(settings.bearer_token_file) if settings.bearer_token_file else None
     return HttpServer(
         page_address(settings.listen),
-        Service([Route("GET", METRICS, scrape)], token.allows if token else None),
+        HttpService([HttpRoute("GET", METRICS, scrape)], token.allows if token else None),
         _LIMITS,
         context=server_context(settings.cert_file, settings.key_file),
     )

@@ -16,14 +16,14 @@ EntityKey = tuple[str, str, frozenset[tuple[str, Attribute]]]
 
 
 def entity_key(entity: Entity) -> EntityKey:
-    """What tells resources apart: a GPU that changes its job becomes another resource."""
+    """What makes resources different: a GPU that changes its job becomes another resource."""
     return entity.kind, entity.id, frozenset(entity.attributes.items())
 
 
 def instance_id(entity: Entity) -> str:
     """`service.instance.id`: the hw.id of a GPU, the id of anything else.
 
-    What a node alone sees of a job that spans nodes is told apart by the node.
+    What a node alone sees of a job that spans nodes has the name of the node.
     """
     if entity.kind == "gpu":
         return hw_id(entity)

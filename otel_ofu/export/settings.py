@@ -206,7 +206,7 @@ class OtlpSettings:
     plaintext: bool = False
 
     @property
-    def place(self) -> str:
+    def shown_endpoint(self) -> str:
         """The endpoint as it may be shown: without a query, which may hold a key."""
         return self.endpoint.partition("?")[0]
 

@@ -38,7 +38,7 @@ class OtlpTarget:
     @property
     def endpoint(self) -> str:
         """As it may be shown."""
-        return next(iter(self.signals.values())).place
+        return next(iter(self.signals.values())).shown_endpoint
 
 
 def otlp_targets(exporters: ExporterSettings, environ: Mapping[str, str]) -> list[OtlpTarget]:

@@ -14,7 +14,7 @@ from functools import partial
 
 from otel_ofu.net.deadline import cut
 from otel_ofu.net.event_stream import HEAD, HEARTBEAT
-from otel_ofu.net.http_limits import Shared
+from otel_ofu.net.http_limits import Connections
 from otel_ofu.net.http_message import (
     BadRequestError,
     ChunkedBody,
@@ -24,10 +24,10 @@ from otel_ofu.net.http_message import (
 )
 from otel_ofu.net.http_service import (
     EventStream,
+    HttpRequest,
+    HttpResponse,
+    HttpRoute,
     Refusal,
-    Request,
-    Response,
-    Route,
     busy,
     stopping,
     too_large,
@@ -42,7 +42,7 @@ class Connection(asyncio.Protocol):
     """One client. A request is read, handed over, answered; then comes the next one."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, shared: Shared[Connection], sock: socket.socket
+        self, loop: asyncio.AbstractEventLoop, shared: Connections[Connection], sock: socket.socket
     ) -> None:
         self._loop = loop
         self._shared = shared
@@ -51,7 +51,7 @@ class Connection(asyncio.Protocol):
         self._buffer = bytearray()
         self._content: bytes | bytearray = b""
         self._head: Head | None = None
-        self._route: Route | None = None
+        self._route: HttpRoute | None = None
         self._body: PlainBody | ChunkedBody | None = None
         self._number = 0
         self._at_work = False
@@ -205,7 +205,7 @@ class Connection(asyncio.Protocol):
         self._number += 1
         reply = partial(self._reply, self._number)
         try:
-            self._route.handle(Request(self._head, bytes(self._content)), reply)
+            self._route.handle(HttpRequest(self._head, bytes(self._content)), reply)
         except BadRequestError as error:
             reply(Refusal(error.status, str(error)))
         except Exception as error:  # noqa: BLE001 - one request must not end the server
@@ -214,7 +214,7 @@ class Connection(asyncio.Protocol):
         if self._at_work and self._stream is None:
             self._out.pause_reading()
 
-    def _reply(self, number: int, answer: Response | EventStream | Refusal) -> None:
+    def _reply(self, number: int, answer: HttpResponse | EventStream | Refusal) -> None:
         """Called from any thread, which may be this one."""
         if threading.get_ident() == self._thread:
             self._finish(number, answer)
@@ -222,7 +222,7 @@ class Connection(asyncio.Protocol):
         with suppress(RuntimeError):  # the server stopped in the meantime
             self._loop.call_soon_threadsafe(self._finish, number, answer)
 
-    def _finish(self, number: int, answer: Response | EventStream | Refusal) -> None:
+    def _finish(self, number: int, answer: HttpResponse | EventStream | Refusal) -> None:
         if number != self._number or not self._at_work or self._stream is not None:
             return  # it was answered already
         if isinstance(answer, EventStream):
@@ -272,7 +272,7 @@ class Connection(asyncio.Protocol):
             self._out.write_eof()
         self._wait(_LINGER_S)
 
-    def _write(self, answer: Response | Refusal, *, keep_alive: bool) -> None:
+    def _write(self, answer: HttpResponse | Refusal, *, keep_alive: bool) -> None:
         if isinstance(answer, Refusal):
             answer = self._shared.service.refused(self._head, answer)
         with_body = self._head is None or self._head.method != "HEAD"

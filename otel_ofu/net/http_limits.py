@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from otel_ofu.model.log_once import LogOnce
-from otel_ofu.net.http_service import Service
+from otel_ofu.net.http_service import HttpService
 
 _log = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class Client(Protocol):
 ClientT = TypeVar("ClientT", bound=Client)
 
 
-class Shared(Generic[ClientT]):
+class Connections(Generic[ClientT]):
     """What all connections of a listener share; used on its thread alone.
 
     At the limit, the one that has been without a request for longest makes way, whether it is in
@@ -77,7 +77,7 @@ class Shared(Generic[ClientT]):
     keep out one that asks at once. One whose body comes or whose answer is made stays.
     """
 
-    def __init__(self, service: Service, limits: HttpLimits, budget: Budget | None) -> None:
+    def __init__(self, service: HttpService, limits: HttpLimits, budget: Budget | None) -> None:
         self.service = service
         self.limits = limits
         self.budget = budget or Budget(limits.pending_bytes)

@@ -13,8 +13,8 @@ import ssl
 import threading
 
 from otel_ofu.net.http_connection import Connection
-from otel_ofu.net.http_limits import Budget, HttpLimits, Shared
-from otel_ofu.net.http_service import Service
+from otel_ofu.net.http_limits import Budget, Connections, HttpLimits
+from otel_ofu.net.http_service import HttpService
 from otel_ofu.net.listen import (
     SocketAddress,
     bound_to,
@@ -39,7 +39,7 @@ class HttpServer:
     def __init__(
         self,
         address: SocketAddress,
-        service: Service,
+        service: HttpService,
         limits: HttpLimits,
         *,
         context: ssl.SSLContext | None = None,
@@ -48,7 +48,7 @@ class HttpServer:
         self._listeners = listen(address)
         self.address = bound_to(address, self._listeners[0])
         self._loop = asyncio.new_event_loop()
-        self._shared: Shared[Connection] = Shared(service, limits, budget)
+        self._shared: Connections[Connection] = Connections(service, limits, budget)
         self._context = context
         self._accepting: set[asyncio.Task[object]] = set()
         self._thread = threading.Thread(target=self._run, name=f"http {self.address}", daemon=True)

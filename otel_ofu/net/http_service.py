@@ -1,6 +1,6 @@
 """What a listener serves: a table of routes, who may ask, and how a refusal looks.
 
-Enters: heads and requests. Leaves: the route of a head or a `Refusal`, and `Response`s as bytes.
+Enters: heads and requests. Leaves: the route of a head or a `Refusal`; responses as bytes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _TEXT = "text/plain; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class HttpRequest:
     """A request whose body is there, as it came; it is within the limit of its route."""
 
     head: Head
@@ -32,7 +32,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
+class HttpResponse:
     """An answer that is complete. `headers` are those beside its type and length."""
 
     body: bytes
@@ -98,13 +98,13 @@ def too_large(limit: int) -> Refusal:
     return Refusal(413, f"the body has more than {limit} bytes")
 
 
-Reply = Callable[[Response | EventStream | Refusal], None]
+Reply = Callable[[HttpResponse | EventStream | Refusal], None]
 """Answers a request, once, from any thread; later calls and those to a closed connection do
 nothing. An `EventStream` is replied before the handler returns."""
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class HttpRoute:
     """`handle` is called on the thread of the listener and must not wait.
 
     `check` is asked before the body is read. HEAD is answered as GET is, without a body.
@@ -112,18 +112,18 @@ class Route:
 
     method: str
     path: str
-    handle: Callable[[Request, Reply], None]
+    handle: Callable[[HttpRequest, Reply], None]
     check: Callable[[Head], Refusal | None] = lambda _head: None
     body_bytes: int = 0
 
 
-def plain_text(_head: Head | None, refusal: Refusal) -> Response:
+def plain_text(_head: Head | None, refusal: Refusal) -> HttpResponse:
     """A refusal as a line of text."""
     body = f"{refusal.message}\n".encode("utf-8", "replace")
-    return Response(body, status=refusal.status, headers=refusal.headers)
+    return HttpResponse(body, status=refusal.status, headers=refusal.headers)
 
 
-class Service:
+class HttpService:
     """`allows` is asked with the `Authorization` of each request, whatever its path.
 
     `refused` makes an answer of a refusal; its head is None where none could be read.
@@ -131,20 +131,20 @@ class Service:
 
     def __init__(
         self,
-        routes: Sequence[Route],
+        routes: Sequence[HttpRoute],
         allows: Callable[[str], bool] | None = None,
-        refused: Callable[[Head | None, Refusal], Response] = plain_text,
+        refused: Callable[[Head | None, Refusal], HttpResponse] = plain_text,
     ) -> None:
         self.refused = refused
         self._allows = allows
-        self._routes: dict[str, dict[str, Route]] = {}
+        self._routes: dict[str, dict[str, HttpRoute]] = {}
         for route in routes:
             self._routes.setdefault(route.path, {})[route.method] = route
         for methods in self._routes.values():
             if "GET" in methods:
                 methods["HEAD"] = methods["GET"]
 
-    def find(self, head: Head) -> Route | Refusal:
+    def find(self, head: Head) -> HttpRoute | Refusal:
         """The route of a head whose body is welcome."""
         if self._allows and not self._allows(head.headers.get("authorization", "")):
             return Refusal(401, "a bearer token is required")
@@ -165,7 +165,7 @@ def content_coding(head: Head) -> str:
     return "" if given == "identity" else given
 
 
-def _body_refusal(head: Head, route: Route) -> Refusal | None:
+def _body_refusal(head: Head, route: HttpRoute) -> Refusal | None:
     coding = content_coding(head)
     if coding not in ("gzip", ""):
         return Refusal(415, f"Content-Encoding {coding[:80]!r}; allowed: gzip, identity")

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from otel_ofu.model import Entity, Observation, Window
-from otel_ofu.receive.intake import Batch, Intake, owner_of
+from otel_ofu.receive.intake import Intake, PointBatch, owner_of
 from otel_ofu.receive.layouts import KeySet
 from otel_ofu.receive.sorter import Owner
 from otel_ofu.store import Store
@@ -34,7 +34,7 @@ class Buffer:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._waiting: dict[_BatchKey, list[Batch]] = {}
+        self._waiting: dict[_BatchKey, list[PointBatch]] = {}
         self._ending: dict[Owner, float] = {}
         self._pushed: dict[str, Observation] = {}
         self._pushed_lock = threading.Lock()
@@ -70,7 +70,7 @@ class Buffer:
             pushed, self._pushed = self._pushed, {}
         return list(pushed.values())
 
-    def _write(self, keys: KeySet, batches: Sequence[Batch]) -> None:
+    def _write(self, keys: KeySet, batches: Sequence[PointBatch]) -> None:
         rows = np.ascontiguousarray(np.concatenate([batch.values for batch in batches]).T)
         times = [batch.time_s for batch in batches]
         window = Window(min(times), max(times))
@@ -80,7 +80,7 @@ class Buffer:
             for key, row in zip(keys.keys, rows, strict=True):
                 self._store.write_columns(keys.kind, key, window.end_s, columns, row)
 
-    def _entities(self, batch: Batch) -> Sequence[Entity]:
+    def _entities(self, batch: PointBatch) -> Sequence[Entity]:
         """What is known of a job stays as it is: its own process knows less of it."""
         if not batch.pushed:
             return batch.entities
@@ -89,7 +89,7 @@ class Buffer:
         known = (None if column is None else slots.entity(column) for column in columns)
         return [old or new for old, new in zip(known, batch.entities, strict=True)]
 
-    def _push(self, entity: Entity, batch: Batch, row: Sequence[float]) -> None:
+    def _push(self, entity: Entity, batch: PointBatch, row: Sequence[float]) -> None:
         pairs = zip(batch.keys.keys, row, strict=True)
         values: Mapping[str, float] = {key: value for key, value in pairs if value == value}  # noqa: PLR0124 - NaN is not itself
         with self._pushed_lock:

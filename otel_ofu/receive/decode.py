@@ -13,7 +13,8 @@ import numpy as np
 
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.model import Entity
-from otel_ofu.receive.intake import FORGET_S, Batch, Gate, Intake, owner_of
+from otel_ofu.net.fast_protobuf import require_fast_protobuf
+from otel_ofu.receive.intake import FORGET_S, Gate, Intake, PointBatch, owner_of
 from otel_ofu.receive.keys import JobNames
 from otel_ofu.receive.layouts import Bytes, Columns, Layout, SharedLayouts
 from otel_ofu.receive.otlp_json import read_json
@@ -60,7 +61,7 @@ class Decoder:
         max_entities: int = 200_000,
         sizes: Sizes | None = None,
     ) -> None:
-        require_upb()
+        require_fast_protobuf()
         self._sizes = sizes or Sizes()
         self._max_entities = max_entities
         self._sorter = Sorter(registry, names)
@@ -135,7 +136,7 @@ class Decoder:
         """Reads all resources of one layout in one go."""
         starts, entities = zip(*found, strict=True)
         values, times = columns.read(work.whole, starts)
-        batch = Batch(entities, columns.keys, 0.0, values, pushed)
+        batch = PointBatch(entities, columns.keys, 0.0, values, pushed)
         self._gate.take(batch, times, work.intake, work.now_s)
 
     def _learn(self, work: _Decoding, span: tuple[int, int], resource: RawResource) -> None:
@@ -165,7 +166,7 @@ class Decoder:
             values = np.array([[p.point.value for p in group.points]], np.float64)
             times = np.array([[p.point.time_ns for p in group.points]], np.uint64)
             keys = self._shared.key_set(group)
-            batch = Batch([group.entity], keys, 0.0, values, group.pushed)
+            batch = PointBatch([group.entity], keys, 0.0, values, group.pushed)
             self._gate.take(batch, times, work.intake, work.now_s)
             known.live.setdefault(owner_of(group.entity), set()).update(keys.keys)
         _account(result, work.intake)
@@ -237,15 +238,3 @@ def _validate_unknown(
                 ResourceMetrics.FromString(raw[start:end])
     except DecodeError as error:
         raise MalformedError("the body is not an ExportMetricsServiceRequest") from error
-
-
-def require_upb() -> None:
-    """ValueError unless protobuf runs on upb; pure Python is 200 times slower."""
-    from google.protobuf.internal import api_implementation  # noqa: PLC0415 - internal, kept here
-
-    found = api_implementation.Type()
-    if found != "upb":
-        raise ValueError(
-            f"protobuf runs on its {found!r} implementation, which is far too slow; allowed: 'upb'"
-            " (install the protobuf wheel, unset PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION)"
-        )

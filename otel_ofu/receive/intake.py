@@ -26,7 +26,7 @@ Times = NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class PointBatch:
     """Values [entity, key] of entities that have the same keys, at one time (Unix seconds).
 
     NaN for none. `pushed`: a training job reported it.
@@ -43,7 +43,7 @@ class Batch:
 class Intake:
     """What came of one request. `ended`: entities of which every series has ended."""
 
-    batches: list[Batch] = field(default_factory=list)
+    batches: list[PointBatch] = field(default_factory=list)
     ended: list[Owner] = field(default_factory=list)
     rejected: Rejected = field(default_factory=Rejected)
     accepted: int = 0
@@ -60,7 +60,7 @@ class Gate:
     def __len__(self) -> int:
         return len(self._seen_s)
 
-    def take(self, batch: Batch, times: Times, intake: Intake, now_s: float) -> None:
+    def take(self, batch: PointBatch, times: Times, intake: Intake, now_s: float) -> None:
         """Adds what is good of a batch to the intake; its times are in `times` [entity, key]."""
         admitted = [self._admits(owner_of(entity), now_s) for entity in batch.entities]
         if not all(admitted):
@@ -77,8 +77,8 @@ class Gate:
             self._add(intake, _rows_of(batch, rows.tolist()), (chosen, time_ns), now_s)
 
     def _without(
-        self, batch: Batch, times: Times, admitted: Sequence[bool], intake: Intake
-    ) -> tuple[Batch, Times]:
+        self, batch: PointBatch, times: Times, admitted: Sequence[bool], intake: Intake
+    ) -> tuple[PointBatch, Times]:
         refused = len(admitted) - sum(admitted)
         most = self._max_entities
         points = refused * len(batch.keys.keys)
@@ -86,7 +86,9 @@ class Gate:
         rows = [row for row, is_in in enumerate(admitted) if is_in]
         return _rows_of(batch, rows), times[rows]
 
-    def _add(self, intake: Intake, batch: Batch, found: tuple[Doubles, int], now_s: float) -> None:
+    def _add(
+        self, intake: Intake, batch: PointBatch, found: tuple[Doubles, int], now_s: float
+    ) -> None:
         values, time_ns = found
         points = values.size - int(np.count_nonzero(np.isnan(values)))
         time_s = time_ns / _NS
@@ -95,7 +97,7 @@ class Gate:
             intake.rejected.add(why, batch.keys.keys[0], points)
         elif points:
             intake.accepted += points
-            batch = Batch(batch.entities, batch.keys, time_s, values, batch.pushed)
+            batch = PointBatch(batch.entities, batch.keys, time_s, values, batch.pushed)
             intake.batches.append(batch)
 
     def forget(self, owner: Owner) -> None:
@@ -117,12 +119,12 @@ def owner_of(entity: Entity) -> Owner:
     return entity.kind, entity.id
 
 
-def _rows_of(batch: Batch, rows: Sequence[int]) -> Batch:
+def _rows_of(batch: PointBatch, rows: Sequence[int]) -> PointBatch:
     entities = [batch.entities[row] for row in rows]
-    return Batch(entities, batch.keys, batch.time_s, batch.values[rows], batch.pushed)
+    return PointBatch(entities, batch.keys, batch.time_s, batch.values[rows], batch.pushed)
 
 
-def _possible(batch: Batch, intake: Intake) -> Doubles:
+def _possible(batch: PointBatch, intake: Intake) -> Doubles:
     """The values in the registry's units, NaN in place of one that cannot be."""
     values, keys = batch.values, batch.keys
     if keys.convert is not None:

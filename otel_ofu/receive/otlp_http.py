@@ -10,7 +10,15 @@ from collections.abc import Callable, Mapping
 
 from otel_ofu.net.http_auth import BearerToken
 from otel_ofu.net.http_message import Head
-from otel_ofu.net.http_service import Refusal, Reply, Request, Response, Route, Service, busy
+from otel_ofu.net.http_service import (
+    HttpRequest,
+    HttpResponse,
+    HttpRoute,
+    HttpService,
+    Refusal,
+    Reply,
+    busy,
+)
 from otel_ofu.receive.answers import Form, content_type, failure, success
 from otel_ofu.receive.decode_worker import Outcome, Task
 
@@ -20,10 +28,10 @@ _FORMS: Mapping[str, Form] = {"application/x-protobuf": "protobuf", "application
 
 def otlp_service(
     offer: Callable[[Task], bool], body_bytes: int, token: BearerToken | None
-) -> Service:
+) -> HttpService:
     """One route: metrics. `offer` takes a task, or says that there are too many."""
 
-    def export(request: Request, reply: Reply) -> None:
+    def export(request: HttpRequest, reply: Reply) -> None:
         form = form_of(request.head)
         task = Task(
             request.body,
@@ -35,8 +43,8 @@ def otlp_service(
         if not offer(task):
             reply(busy())
 
-    route = Route("POST", METRICS, export, _check_form, body_bytes)
-    return Service([route], token.allows if token else None, _refused)
+    route = HttpRoute("POST", METRICS, export, _check_form, body_bytes)
+    return HttpService([route], token.allows if token else None, _refused)
 
 
 def form_of(head: Head | None) -> Form:
@@ -55,13 +63,13 @@ def _check_form(head: Head) -> Refusal | None:
     return Refusal(415, f"Content-Type {given[:80]!r}; allowed: {', '.join(_FORMS)}")
 
 
-def _answer(form: Form, outcome: Outcome) -> Response | Refusal:
+def _answer(form: Form, outcome: Outcome) -> HttpResponse | Refusal:
     if outcome.refusal is not None:
         return outcome.refusal
-    return Response(success(form, outcome.rejected, outcome.message), content_type(form))
+    return HttpResponse(success(form, outcome.rejected, outcome.message), content_type(form))
 
 
-def _refused(head: Head | None, refusal: Refusal) -> Response:
+def _refused(head: Head | None, refusal: Refusal) -> HttpResponse:
     form = form_of(head)
     body = failure(form, refusal)
-    return Response(body, content_type(form), refusal.status, refusal.headers)
+    return HttpResponse(body, content_type(form), refusal.status, refusal.headers)

@@ -27,7 +27,7 @@ from otel_ofu.app.telemetry import Dependencies, Telemetry
 from otel_ofu.catalog.prometheus_names import label_value, metric_name
 from otel_ofu.catalog.registry import Kind, load_registry
 from otel_ofu.config import ReadConfig, config_from_text
-from otel_ofu.export.console import Table
+from otel_ofu.export.console import GpuTable
 from otel_ofu.export.console.rows import COLUMNS, DASH
 from otel_ofu.export.prometheus import DEFAULT_LABELS
 from otel_ofu.model import Attribute
@@ -102,7 +102,7 @@ def _played(folder: Path, backend: HttpServer, screen: StringIO) -> str:
     config = config_from_text(CONFIG.format(folder=folder, endpoint=backend.url))
     clock = VirtualClock(START_S)
     source = DemoSource("debug-flag", gpus=GPUS, start_s=START_S)
-    table = Table(Console(file=screen, width=200), title="")
+    table = GpuTable(Console(file=screen, width=200), title="")
     shared = Dependencies(prepare(ReadConfig(config), {}), clock, None, HOST)
     telemetry = Telemetry(shared, [table], threading.Event())
     pipeline = Pipeline(shared, telemetry, lambda _text: None)

@@ -12,8 +12,7 @@ import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeLogs
 
-from otel_ofu.export.file import FileExporter, FileOptions
-from otel_ofu.export.otlp_json import json_line
+from otel_ofu.export.file import FileExporter, FileOptions, json_line
 from otel_ofu.export.request import pack
 from tests.export.samples import START_S, body, encoder, gpu, seen
 

@@ -22,7 +22,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 )
 
 from otel_ofu.export.otlp import check
-from otel_ofu.export.otlp_grpc import GrpcTransport, judged
+from otel_ofu.export.otlp_grpc import OtlpGrpcTransport, judged
 from otel_ofu.export.settings import OtlpOptions, OtlpSettings, resolve
 from otel_ofu.outbox.batch import Body
 from otel_ofu.outbox.outcome import Delivered, Outcome, Refused, TooLarge, Unavailable
@@ -38,7 +38,7 @@ def settings(port: int, scheme: str = "http", **options: object) -> OtlpSettings
 
 
 def sent(known: OtlpSettings, sending: Body | None = None, limit_s: float = HANGS_S) -> Outcome:
-    transport = GrpcTransport(known)
+    transport = OtlpGrpcTransport(known)
     try:
         return transport.send(sending or body(), limit_s)
     finally:
@@ -162,7 +162,7 @@ def test_a_slow_server_is_left_after_the_limit_and_the_next_call_is_on_a_new_cha
         return b""
 
     with grpc_server(slow) as server:
-        transport = GrpcTransport(settings(server.port))
+        transport = OtlpGrpcTransport(settings(server.port))
         found = transport.send(body(), 0.2)
         assert isinstance(found, Unavailable)
         assert found.message.startswith("gRPC DEADLINE_EXCEEDED")

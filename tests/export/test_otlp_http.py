@@ -16,7 +16,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 )
 
 from otel_ofu.export.otlp import check
-from otel_ofu.export.otlp_http import HttpTransport
+from otel_ofu.export.otlp_http import OtlpHttpTransport
 from otel_ofu.export.settings import OtlpOptions, OtlpSettings, resolve
 from otel_ofu.outbox.batch import Body
 from otel_ofu.outbox.outcome import Delivered, Outcome, Refused, TooLarge, Unavailable
@@ -34,7 +34,7 @@ def settings(url: str, **options: object) -> OtlpSettings:
 
 
 def sent(
-    transport: HttpTransport, sending: Body | None = None, limit_s: float = HANGS_S
+    transport: OtlpHttpTransport, sending: Body | None = None, limit_s: float = HANGS_S
 ) -> Outcome:
     try:
         return transport.send(sending or body(), limit_s)
@@ -44,12 +44,12 @@ def sent(
 
 def outcome(reply: Reply, **options: object) -> Outcome:
     with http_server(reply) as server:
-        return sent(HttpTransport(settings(server.url, **options)))
+        return sent(OtlpHttpTransport(settings(server.url, **options)))
 
 
 def test_a_request_arrives_as_it_was_made_with_headers_and_gzip() -> None:
     with http_server() as server:
-        transport = HttpTransport(settings(server.url, headers={"Api-Key": "s3cret"}))
+        transport = OtlpHttpTransport(settings(server.url, headers={"Api-Key": "s3cret"}))
         assert sent(transport) == Delivered()
     (got,) = server.got
     assert got.path == "/v1/metrics"
@@ -61,7 +61,7 @@ def test_a_request_arrives_as_it_was_made_with_headers_and_gzip() -> None:
 
 def test_without_compression_the_plain_bytes_arrive() -> None:
     with http_server() as server:
-        sent(HttpTransport(settings(server.url, compression="none")))
+        sent(OtlpHttpTransport(settings(server.url, compression="none")))
     assert "Content-Encoding" not in server.got[0].headers
     assert server.got[0].raw == body().raw()
 
@@ -73,13 +73,13 @@ def test_a_netrc_file_does_not_replace_the_configured_credentials(
     (tmp_path / ".netrc").chmod(0o600)
     monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
     with http_server() as server:
-        sent(HttpTransport(settings(server.url, headers={"Authorization": "Bearer mine"})))
+        sent(OtlpHttpTransport(settings(server.url, headers={"Authorization": "Bearer mine"})))
     assert server.got[0].headers["authorization"] == "Bearer mine"
 
 
 def test_one_connection_serves_many_requests() -> None:
     with http_server() as server:
-        transport = HttpTransport(settings(server.url))
+        transport = OtlpHttpTransport(settings(server.url))
         for _ in range(3):
             assert transport.send(body(), 5.0) == Delivered()
         transport.close()
@@ -102,7 +102,7 @@ def test_a_success_that_says_nothing_readable_is_a_success(answer: bytes) -> Non
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_redirect_is_not_followed_and_no_success(status: int) -> None:
     with http_server(Reply(status, headers={"Location": "/login?token=x"})) as server:
-        found = sent(HttpTransport(settings(server.url)))
+        found = sent(OtlpHttpTransport(settings(server.url)))
     message = f"HTTP {status}, a redirect to /login; not followed"
     assert found == Unavailable(message)
     assert len(server.got) == 1
@@ -148,7 +148,7 @@ def test_a_page_of_html_is_not_repeated_and_long_text_is_cut() -> None:
 
 def test_an_answer_without_an_end_is_not_read_to_its_end() -> None:
     with http_server(Reply(400, b"x" * 65536, PLAIN, repeat=1000)) as server:
-        assert isinstance(sent(HttpTransport(settings(server.url))), Refused)
+        assert isinstance(sent(OtlpHttpTransport(settings(server.url))), Refused)
     assert server.written < 60_000_000
 
 
@@ -196,13 +196,13 @@ def test_a_connection_that_breaks_in_the_middle_is_tried_again() -> None:
 def test_nobody_listening_is_told_in_plain_words() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    found = sent(HttpTransport(settings(f"http://127.0.0.1:{port}/?key=s3cret")))
+    found = sent(OtlpHttpTransport(settings(f"http://127.0.0.1:{port}/?key=s3cret")))
     assert found == Unavailable("Connection refused")
 
 
 def test_a_slow_server_is_left_after_the_limit() -> None:
     with http_server(Reply(wait=threading.Event())) as server:
-        found = sent(HttpTransport(settings(server.url)), limit_s=0.2)
+        found = sent(OtlpHttpTransport(settings(server.url)), limit_s=0.2)
         assert server.replies == []
     assert found == Unavailable("no answer within 0.2 s")
 
@@ -225,9 +225,9 @@ def test_tls_with_a_client_certificate(
             "cert_file": str(certificates.client.cert),
             "key_file": str(certificates.client.key),
         }
-        assert sent(HttpTransport(settings(url, **files))) == Delivered()
+        assert sent(OtlpHttpTransport(settings(url, **files))) == Delivered()
         monkeypatch.delenv("REQUESTS_CA_BUNDLE")
-        untrusted = sent(HttpTransport(settings(url)))
+        untrusted = sent(OtlpHttpTransport(settings(url)))
         assert isinstance(untrusted, Unavailable)
         assert untrusted.message.startswith("TLS: the server's certificate is not trusted: ")
     assert len(server.got) == 1
@@ -237,7 +237,7 @@ def test_check_says_whether_the_endpoint_takes_an_empty_request() -> None:
     with http_server(Reply(), Reply(404, b"", {})) as server:
         good = check(settings(server.url))
         bad = check(settings(server.url))
-    assert (good.place, good.problem) == (f"{server.url}/v1/metrics", "")
+    assert (good.endpoint, good.problem) == (f"{server.url}/v1/metrics", "")
     assert 0 < good.elapsed_s < 10
     assert server.got[0].raw == b""
     assert bad.problem == "HTTP 404 Not Found"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from otel_ofu.export.request import halves, pack, require_fast_protobuf, unpack
+from otel_ofu.export.request import halves, pack, unpack
 from otel_ofu.outbox.batch import Body
 from tests.export.samples import body, request, values
 
@@ -31,9 +31,3 @@ def test_a_single_resource_is_not_halved() -> None:
 @pytest.mark.parametrize("odd", [Body("webhook", b"", 1), Body("metrics", b"junk", 1)])
 def test_what_is_no_request_is_not_halved(odd: Body) -> None:
     assert halves(odd) is None
-
-
-def test_a_slow_protobuf_is_refused_with_the_remedy() -> None:
-    require_fast_protobuf("upb")
-    with pytest.raises(ValueError, match=r"'python' implementation.*allowed: 'upb'"):
-        require_fast_protobuf("python")

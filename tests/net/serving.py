@@ -12,7 +12,7 @@ from queue import SimpleQueue
 
 from otel_ofu.net.http_limits import HttpLimits
 from otel_ofu.net.http_server import HttpServer
-from otel_ofu.net.http_service import Reply, Request, Response, Route, Service
+from otel_ofu.net.http_service import HttpRequest, HttpResponse, HttpRoute, HttpService, Reply
 from otel_ofu.net.listen import SocketAddress
 from otel_ofu.net.settings import Address
 from tests.waiting import HANGS_S
@@ -27,11 +27,11 @@ class Held:
 
     replies: SimpleQueue[Reply] = field(default_factory=SimpleQueue)
 
-    def handle(self, _request: Request, reply: Reply) -> None:
+    def handle(self, _request: HttpRequest, reply: Reply) -> None:
         self.replies.put(reply)
 
     def release(self) -> None:
-        self.replies.get(timeout=HANGS_S)(Response(b"released"))
+        self.replies.get(timeout=HANGS_S)(HttpResponse(b"released"))
 
 
 @dataclass
@@ -87,37 +87,39 @@ def is_ended(plain: socket.socket) -> bool:
         return True
 
 
-def page(text: bytes) -> Callable[[Request, Reply], None]:
-    return lambda _request, reply: reply(Response(text))
+def page(text: bytes) -> Callable[[HttpRequest, Reply], None]:
+    return lambda _request, reply: reply(HttpResponse(text))
 
 
-def echo(request: Request, reply: Reply) -> None:
-    reply(Response(request.content(100)))
+def echo(request: HttpRequest, reply: Reply) -> None:
+    reply(HttpResponse(request.content(100)))
 
 
-def broken(_request: Request, _reply: Reply) -> None:
+def broken(_request: HttpRequest, _reply: Reply) -> None:
     raise ZeroDivisionError("of a test")
 
 
 ROUTES = (
-    Route("GET", "/page", page(b"a page")),
-    Route("GET", "/both", page(b"read")),
-    Route("POST", "/both", echo, body_bytes=100),
-    Route("POST", "/echo", echo, body_bytes=100),
-    Route("GET", "/broken", broken),
+    HttpRoute("GET", "/page", page(b"a page")),
+    HttpRoute("GET", "/both", page(b"read")),
+    HttpRoute("POST", "/both", echo, body_bytes=100),
+    HttpRoute("POST", "/echo", echo, body_bytes=100),
+    HttpRoute("GET", "/broken", broken),
 )
 
 
 @contextmanager
 def serving(
-    routes: Sequence[Route] = ROUTES,
+    routes: Sequence[HttpRoute] = ROUTES,
     limits: HttpLimits | None = None,
     *,
     address: SocketAddress = LOOPBACK,
     allows: Callable[[str], bool] | None = None,
     context: ssl.SSLContext | None = None,
 ) -> Iterator[Client]:
-    server = HttpServer(address, Service(routes, allows), limits or HttpLimits(), context=context)
+    server = HttpServer(
+        address, HttpService(routes, allows), limits or HttpLimits(), context=context
+    )
     server.start()
     try:
         yield Client(server)

@@ -11,7 +11,7 @@ import pytest
 
 from otel_ofu.net.event_stream import EventBuffer, encode_event
 from otel_ofu.net.http_limits import HttpLimits
-from otel_ofu.net.http_service import EventStream, Reply, Request, Route
+from otel_ofu.net.http_service import EventStream, HttpRequest, HttpRoute, Reply
 from tests.net.serving import Client, counted, read_all, serving
 from tests.waiting import HANGS_S, wait_until
 
@@ -22,13 +22,13 @@ HEAD = (
 )
 
 
-def streaming(events: AsyncGenerator[bytes, None]) -> list[Route]:
+def streaming(events: AsyncGenerator[bytes, None]) -> list[HttpRoute]:
     """One stream, for one client."""
 
-    def handle(_request: Request, reply: Reply) -> None:
+    def handle(_request: HttpRequest, reply: Reply) -> None:
         reply(EventStream(events))
 
-    return [Route("GET", "/events", handle)]
+    return [HttpRoute("GET", "/events", handle)]
 
 
 class Feed:

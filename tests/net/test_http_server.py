@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from otel_ofu.net import http_limits
-from otel_ofu.net.http_limits import HttpLimits, Shared
+from otel_ofu.net.http_limits import Connections, HttpLimits
 from otel_ofu.net.http_server import HttpServer
-from otel_ofu.net.http_service import Reply, Request, Response, Route, Service
+from otel_ofu.net.http_service import HttpRequest, HttpResponse, HttpRoute, HttpService, Reply
 from otel_ofu.net.settings import Address
 from otel_ofu.net.tls import server_context
 from tests.net.serving import LOOPBACK, Client, Held, is_ended, read_all, serving
@@ -121,14 +121,14 @@ def test_a_handler_that_raises_is_a_500_and_the_server_goes_on(client: Client) -
 
 
 def test_a_handler_may_answer_from_another_thread_and_only_once() -> None:
-    def twice(_request: Request, reply: Reply) -> None:
+    def twice(_request: HttpRequest, reply: Reply) -> None:
         def answer() -> None:
-            reply(Response(b"first"))
-            reply(Response(b"second"))
+            reply(HttpResponse(b"first"))
+            reply(HttpResponse(b"second"))
 
         threading.Thread(target=answer).start()
 
-    routes = [Route("GET", "/page", twice)]
+    routes = [HttpRoute("GET", "/page", twice)]
     with serving(routes) as client, closing(client.open(GET + LAST)) as plain:
         raw = read_all(plain)
     assert (raw.count(b"first"), raw.count(b"second")) == (2, 0)
@@ -181,11 +181,11 @@ def test_a_body_that_does_not_come_is_refused() -> None:
 def test_a_client_that_does_not_take_its_answers_gets_no_more_of_them() -> None:
     made: list[int] = []
 
-    def large(_request: Request, reply: Reply) -> None:
+    def large(_request: HttpRequest, reply: Reply) -> None:
         made.append(1)
-        reply(Response(bytes(2**20)))
+        reply(HttpResponse(bytes(2**20)))
 
-    routes = [Route("GET", "/page", large)]
+    routes = [HttpRoute("GET", "/page", large)]
     limits = HttpLimits(write_s=0.2)
     with serving(routes, limits) as client, closing(client.open(GET * 1000)) as plain:
         wait_until(lambda: made and not client.server.connections, "the end of patience")
@@ -195,7 +195,7 @@ def test_a_client_that_does_not_take_its_answers_gets_no_more_of_them() -> None:
 
 
 def test_a_slow_client_gets_all_of_its_answers() -> None:
-    routes = [Route("GET", "/page", lambda _request, reply: reply(Response(bytes(2**20))))]
+    routes = [HttpRoute("GET", "/page", lambda _request, reply: reply(HttpResponse(bytes(2**20))))]
     with serving(routes) as client, closing(client.open(GET * 9 + LAST)) as plain:
         assert len(read_all(plain)) > 10 * 2**20
 
@@ -210,7 +210,7 @@ def test_silent_connections_however_many_keep_nobody_out() -> None:
 
 def test_the_idle_one_makes_way_and_not_the_one_that_is_served() -> None:
     held = Held()
-    routes = [Route("GET", "/held", held.handle), *serving_page()]
+    routes = [HttpRoute("GET", "/held", held.handle), *serving_page()]
     with serving(routes, HttpLimits(connections=2)) as client, ExitStack() as stack:
         served = stack.enter_context(client.open(GET.replace(b"page", b"held")))
         wait_until(lambda: not held.replies.empty(), "the request")
@@ -224,7 +224,7 @@ def test_the_idle_one_makes_way_and_not_the_one_that_is_served() -> None:
 
 def test_a_connection_too_many_is_told_so_while_all_are_served() -> None:
     held = Held()
-    routes = [Route("GET", "/page", held.handle)]
+    routes = [HttpRoute("GET", "/page", held.handle)]
     with serving(routes, HttpLimits(connections=2)) as client, ExitStack() as stack:
         served = [stack.enter_context(client.open(GET)) for _ in range(2)]
         wait_until(lambda: held.replies.qsize() == 2, "the requests")
@@ -235,8 +235,8 @@ def test_a_connection_too_many_is_told_so_while_all_are_served() -> None:
             assert b"released" in plain.recv(1000)
 
 
-def serving_page() -> list[Route]:
-    return [Route("GET", "/page", lambda _request, reply: reply(Response(b"a page")))]
+def serving_page() -> list[HttpRoute]:
+    return [HttpRoute("GET", "/page", lambda _request, reply: reply(HttpResponse(b"a page")))]
 
 
 def test_tls_is_served_and_silent_handshakes_hold_up_nobody(tmp_path: Path) -> None:
@@ -256,17 +256,19 @@ def test_one_listener_cannot_take_all_the_files_of_the_process() -> None:
     """Two floods of the default limit would: no file could be opened, no page answered."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert http_limits.open_files() in (soft, 2**20)
-    shared: Shared[HttpServerClient] = Shared(Service([]), HttpLimits(connections=10**9), None)
+    shared: Connections[SomeClient] = Connections(
+        HttpService([]), HttpLimits(connections=10**9), None
+    )
     assert shared.most <= http_limits.open_files() // 2
 
 
-class HttpServerClient:
+class SomeClient:
     def abort(self) -> None: ...
 
 
 def test_stopping_waits_for_no_client() -> None:
     held = Held()
-    routes = [Route("GET", "/page", held.handle)]
+    routes = [HttpRoute("GET", "/page", held.handle)]
     with serving(routes) as client, ExitStack() as stack:
         idle = [stack.enter_context(client.open()) for _ in range(20)]
         half = stack.enter_context(client.open(GET[:9]))
@@ -281,12 +283,12 @@ def test_stopping_waits_for_no_client() -> None:
 def test_a_port_that_is_taken_is_one_clear_error(client: Client) -> None:
     taken = Address("127.0.0.1", client.server.port)
     with pytest.raises(ValueError, match=rf"cannot listen on {taken}: .*; choose another port"):
-        HttpServer(taken, Service([]), HttpLimits())
+        HttpServer(taken, HttpService([]), HttpLimits())
     with pytest.raises(ValueError, match=r"cannot listen on no-such-host\.invalid:1"):
-        HttpServer(Address("no-such-host.invalid", 1), Service([]), HttpLimits())
+        HttpServer(Address("no-such-host.invalid", 1), HttpService([]), HttpLimits())
 
 
 def test_a_server_that_never_started_is_closed() -> None:
-    server = HttpServer(LOOPBACK, Service([]), HttpLimits())
+    server = HttpServer(LOOPBACK, HttpService([]), HttpLimits())
     server.close()
-    HttpServer(Address("127.0.0.1", server.port), Service([]), HttpLimits()).close()
+    HttpServer(Address("127.0.0.1", server.port), HttpService([]), HttpLimits()).close()

@@ -16,10 +16,10 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.export.agent import AgentMetrics
+from otel_ofu.export.file import json_line
 from otel_ofu.export.logs import encode_logs
 from otel_ofu.export.metrics import EncoderOptions, MetricEncoder
 from otel_ofu.export.otlp import check, transport_for
-from otel_ofu.export.otlp_json import json_line
 from otel_ofu.export.request import unpack
 from otel_ofu.export.settings import OtlpOptions, OtlpSettings, Signal, resolve
 from otel_ofu.model import Entity, Observation, Window

@@ -1,7 +1,7 @@
 """The terminal: a live table, or one line per round where the output is no terminal."""
 
 from otel_ofu.export.console.lines import Lines
-from otel_ofu.export.console.rows import Row, rows
-from otel_ofu.export.console.table import Table
+from otel_ofu.export.console.rows import GpuRow, rows
+from otel_ofu.export.console.table import GpuTable
 
-__all__ = ["Lines", "Row", "Table", "rows"]
+__all__ = ["GpuRow", "GpuTable", "Lines", "rows"]

@@ -35,7 +35,7 @@ class Lines:
                 self._write(f"         {reason}")
             self._reasons = reasons
 
-    def tell(self, text: str) -> None:
+    def note(self, text: str) -> None:
         """Writes a line of its own."""
         self._write(text)
 

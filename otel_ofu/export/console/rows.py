@@ -46,7 +46,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class GpuRow:
     """`cells` stand in the order of COLUMNS."""
 
     gpu: str
@@ -55,7 +55,7 @@ class Row:
     cells: Sequence[str]
 
 
-def rows(observations: Sequence[Observation]) -> tuple[list[Row], list[str]]:
+def rows(observations: Sequence[Observation]) -> tuple[list[GpuRow], list[str]]:
     """The rows, and one sentence for each distinct reason why something is absent."""
     gpus = [o for o in observations if o.entity.kind == "gpu"]
     return [_row(o) for o in gpus], _reasons(gpus)
@@ -68,9 +68,9 @@ def says_nothing_new(observations: Sequence[Observation]) -> bool:
     return not values and all(g is None or g.reason is GapReason.NOT_READY for g in gaps)
 
 
-def _row(observation: Observation) -> Row:
+def _row(observation: Observation) -> GpuRow:
     attributes = observation.entity.attributes
-    return Row(
+    return GpuRow(
         gpu=_name(attributes),
         model=short_model(str(attributes.get("hw.model", ""))) or DASH,
         job=str(attributes.get("ofu.job.id", DASH)),
@@ -106,17 +106,17 @@ def _reasons(gpus: Sequence[Observation]) -> list[str]:
             if gap is None or column.key in observation.values:
                 continue
             titles, names = found.setdefault(("", gap.reason, gap.detail), ([], []))
-            _once(titles, column.title)
-            _once(names, gpu)
+            _add_once(titles, column.title)
+            _add_once(names, gpu)
     return [
         _sentence(titles, names, len(gpus), reason, detail)
         for (_, reason, detail), (titles, names) in found.items()
     ]
 
 
-def _once(words: list[str], word: str) -> None:
-    if word not in words:
-        words.append(word)
+def _add_once(texts: list[str], text: str) -> None:
+    if text not in texts:
+        texts.append(text)
 
 
 def _sentence(

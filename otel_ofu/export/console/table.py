@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from otel_ofu.export.console.rows import COLUMNS, DASH, Row, rows, says_nothing_new
+from otel_ofu.export.console.rows import COLUMNS, DASH, GpuRow, rows, says_nothing_new
 from otel_ofu.model import Observation
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
+# Starting values: what fits on a screen, in rows and columns; below 0.15 the shipped rule fires,
+# and 0.35 is what ordinary training reaches.
 MAX_ROWS = 64
 MAX_NOTES = 8
 WIDE = 90
@@ -26,7 +28,7 @@ _LOW_OFU = 0.15
 _GOOD_OFU = 0.35
 
 
-class Table:
+class GpuTable:
     """Draws on a rich `Console`. `title` stands above the table, `footer` below it."""
 
     def __init__(self, console: Console, *, title: str, footer: str = "Ctrl-C to stop") -> None:
@@ -45,8 +47,8 @@ class Table:
             self._began = True
             self._live.update(self._drawn(gpus), refresh=True)
 
-    def tell(self, text: str) -> None:
-        """Stands under the table, with the few that were told before."""
+    def note(self, text: str) -> None:
+        """Stands under the table, with the few before it."""
         self._notes.append(text)
 
     def close(self) -> None:
@@ -69,7 +71,7 @@ class Table:
         )
 
 
-def _grid(drawn: Sequence[Row], width: int) -> RenderableType:
+def _grid(drawn: Sequence[GpuRow], width: int) -> RenderableType:
     """On a narrow terminal the model goes first, then what OFU is not made of."""
     from rich import box  # noqa: PLC0415 - only a terminal needs it
     from rich.table import Table as Grid  # noqa: PLC0415
@@ -90,7 +92,7 @@ def _grid(drawn: Sequence[Row], width: int) -> RenderableType:
 
 
 def _colour(ofu: str) -> str:
-    """Colour repeats what the number says; nothing is told by colour alone."""
+    """Colour repeats what the number says; nothing is shown by colour alone."""
     if ofu == DASH:
         return "dim"
     value = float(ofu.rstrip("%")) / 100

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from otel_ofu.export.console import Lines, Table, rows
+from otel_ofu.export.console import GpuTable, Lines, rows
 from otel_ofu.model import Attribute, Entity, Gap, GapReason, Observation, Window
 
 FULL = {
@@ -52,9 +52,9 @@ def lines(*rounds: list[Observation]) -> list[str]:
 
 def table(*rounds: list[Observation], note: str = "") -> str:
     out = io.StringIO()
-    screen = Table(Console(file=out, width=120, force_terminal=False), title="otel-ofu")
+    screen = GpuTable(Console(file=out, width=120, force_terminal=False), title="otel-ofu")
     if note:
-        screen.tell(note)
+        screen.note(note)
     for observations in rounds:
         screen.export(observations)
     screen.close()
@@ -116,7 +116,7 @@ def test_a_round_that_was_shown_is_not_shown_again() -> None:
 @pytest.mark.parametrize(("width", "columns"), [(60, 4), (80, 7), (120, 7)])
 def test_on_a_narrow_terminal_no_number_is_cut(width: int, columns: int) -> None:
     out = io.StringIO()
-    screen = Table(Console(file=out, width=width, force_terminal=False), title="otel-ofu")
+    screen = GpuTable(Console(file=out, width=width, force_terminal=False), title="otel-ofu")
     screen.export([gpu(0, FULL)])
     screen.close()
     assert "…" not in out.getvalue()

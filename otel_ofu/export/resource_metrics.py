@@ -1,6 +1,6 @@
 """One entity's ResourceMetrics in the making, and what is kept of an entity between ticks.
 
-Enters: registry keys with values. Leaves: a piece of a request.
+Enters: registry keys with values. Leaves: an encoded resource.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric as MetricMessage
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
 from otel_ofu.catalog.registry import Metric, Registry
-from otel_ofu.export.request import Piece
+from otel_ofu.export.request import EncodedResource
 from otel_ofu.export.resource import hw_id, key_values, resource_of
 from otel_ofu.model import Attribute, Entity
 
@@ -29,7 +29,7 @@ Points = RepeatedCompositeFieldContainer[NumberDataPoint]
 SCOPE_NAME = "otel_ofu"
 _END = DataPointFlags.DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK
 _CUMULATIVE = AggregationTemporality.AGGREGATION_TEMPORALITY_CUMULATIVE
-# Keys carry label values (an XID code); far more of them than this means that they churn.
+# Starting value: keys carry label values (an XID code); far more of them mean that they churn.
 _MOST_PLANS = 4096
 
 
@@ -68,8 +68,10 @@ def tracked(common: Mapping[str, Attribute], entity: Entity, on_points: Collecti
 def _attributes(attributes: Mapping[str, Attribute]) -> bytes:
     """The attributes as a serialised point that has nothing else.
 
-    Serialised messages may be joined, and a joined one merged into a point costs a third of
-    copying the attribute messages again for every point.
+    Serialised messages of one kind that stand one after the other are one message with the fields
+    of all (protobuf encoding, "Last One Wins"). So the attributes that points share are serialised
+    once, joined as bytes, and merged into each point: a third of the cost of copying the attribute
+    messages for every point (bench/encode.py).
     """
     return NumberDataPoint(attributes=key_values(attributes)).SerializeToString()
 
@@ -108,7 +110,7 @@ class KeyPlans:
         return self._plans.setdefault(key, KeyPlan(metric, attributes))
 
 
-class Sheet:
+class ResourceMetricsBuilder:
     """Collects the points of one entity; points of one metric name share a message."""
 
     def __init__(self, track: Track, plans: KeyPlans, version: str, descriptions: bool) -> None:  # noqa: FBT001 - passed on from the options
@@ -123,8 +125,8 @@ class Sheet:
         )
         self.points = 0
 
-    def piece(self) -> Piece:
-        return Piece(self._request.SerializeToString(), self.points)
+    def encoded(self) -> EncodedResource:
+        return EncodedResource(self._request.SerializeToString(), self.points)
 
     def add(self, key: str, value: float, span_ns: tuple[int, int]) -> int:
         """Adds a value over (start, end], Unix nanoseconds; the start that went out.
