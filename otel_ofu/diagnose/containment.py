@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
+from msgspec.structs import replace
 
 from otel_ofu.model import SEVERITIES, EntityKind, Finding
 from otel_ofu.model.labels import ID_ATTRIBUTES

@@ -8,9 +8,10 @@ one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
+from msgspec.structs import replace
 
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.diagnose.cause import Cause, CauseCatalogue

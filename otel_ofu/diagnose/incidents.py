@@ -11,8 +11,10 @@ notified of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import fmean
+
+from msgspec.structs import replace
 
 from otel_ofu.diagnose.containment import TAKEN_IN, Containment, Nodes
 from otel_ofu.model import EntityKind, Finding

@@ -1,14 +1,17 @@
 """The one noun from verdict to person: a rule on an entity over time.
 
 The rules open, update and end it; diagnosis adds causes and facts; the event, the alert, the
-notification and the card are rendered from it.
+notification and the card are rendered from it. Thousands may open in one round, so they are
+Structs: made and changed in a fraction of the time that a dataclass takes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from otel_ofu.model.observation import Entity, EntityKind
 
@@ -21,8 +24,7 @@ FindingState = Literal["pending", "firing", "recovering", "resolved"]
 Reason = Literal["", "recovered", "no_data", "rule_removed", "rule_changed", "taken_in"]
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(msgspec.Struct, frozen=True):
     """One comparison at one entity, in numbers; None for what is unknown.
 
     `condition` is its text, `metric` what it is about (`ofu`, `flag.NCCL_DEBUG`). `window_s`: the
@@ -57,8 +59,7 @@ class RankedCause:
     link: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """A rule on an entity, as it was at `at_s` (Unix seconds, as all times).
 
     `kind` is what happened then. `entity` None: a summary of `count` findings beyond the rule's
@@ -85,10 +86,10 @@ class Finding:
     reason: str = ""
     value: float | None = None
     threshold: float | None = None
-    labels: Mapping[str, str] = field(default_factory=dict)
-    annotations: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
     causes: Sequence[RankedCause] = ()
-    facts: Mapping[str, float] = field(default_factory=dict)
+    facts: Mapping[str, float] = {}
     link: str = ""
     shadow: bool = False
     count: int = 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from otel_ofu.model.observation import Entity, EntityKind
 
@@ -23,6 +24,7 @@ _NOT_IN_LABELS = re.compile(r"[^a-zA-Z0-9_]")
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
+@lru_cache(maxsize=4_096)  # more names than a registry has, and a bound for those of a user
 def label_name(attribute: str) -> str:
     """`hw.id` -> `hw_id`, `2nd.rack` -> `key_2nd_rack`.
 

@@ -10,10 +10,10 @@ import hashlib
 import json
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import msgspec
+from msgspec.structs import replace
 
 from otel_ofu.model import SEVERITIES, Finding
 from otel_ofu.model.labels import entity_labels, is_label_name, label_name

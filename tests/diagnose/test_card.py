@@ -1,7 +1,8 @@
 """What people read."""
 
 import math
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from otel_ofu.diagnose import card, explain_finding
 from otel_ofu.model import RankedCause

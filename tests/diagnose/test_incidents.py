@@ -1,6 +1,6 @@
 """One notification for each incident, and exactly one end for each that was reported."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from otel_ofu.diagnose import Incidents
 from otel_ofu.model import Entity, Evidence, Finding, FindingChange, RankedCause

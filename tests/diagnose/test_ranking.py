@@ -1,8 +1,7 @@
 """Scores of causes: for, against, unknown, flags, what explains what."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.diagnose.scene import Scene, cause, causes, flat
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.export.finding import finding_event
@@ -52,7 +51,7 @@ def finding(**other: object) -> Finding:
             RankedCause("memory", "Memory", 0.3),
         ],
     )
-    return replace(base, **other)  # type: ignore[arg-type] # any field
+    return replace(base, **other)
 
 
 def test_everything_essential_is_in_flat_attributes() -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from otel_ofu.model import Finding, RankedCause
 from tests.notify.rig import NOW_S, finding, rig

@@ -28,7 +28,7 @@ Emit = Callable[[Sequence[Finding]], None]
 Diagnose = Callable[[Finding], Finding]
 ACTIVE = "finding_active"
 MAX_SKIPPED = 1_000_000
-"""Rounds; more are a clock that was set, not rounds that nobody ran. Starting value."""
+"""Rounds; more are a clock that was set, not rounds that were missed. Starting value."""
 
 
 class Meter(Protocol):
@@ -38,7 +38,7 @@ class Meter(Protocol):
         """A round took so long, diagnosis included, and began so much after its instant."""
 
     def skipped(self, group: str, rounds: int) -> None:
-        """Rounds of a group that nobody ran."""
+        """Rounds of a group that were missed."""
 
     def failed(self, rule: str, error: str) -> None:
         """A rule could not be judged; `error` is the type of the fault."""
@@ -48,7 +48,7 @@ class Meter(Protocol):
 
 
 class NoMeter:
-    """For replay and tests: nobody counts."""
+    """For replay and tests: counts nothing."""
 
     def judged(self, seconds: float, late_s: float) -> None: ...
 

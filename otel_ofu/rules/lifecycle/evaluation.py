@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from otel_ofu.model import Evidence
 from otel_ofu.rules.language.printing import to_text
@@ -27,6 +27,7 @@ class Evaluation:
     verdicts: Verdicts
     clears: Verdicts | None
     observed: Callable[[int], Sequence[Observed]]
+    _names: dict[int, tuple[str, str]] = field(default_factory=dict)
 
     def at(self, column: int | None) -> tuple[int, int]:
         """Both verdicts; of an entity that is gone nothing is known."""
@@ -40,19 +41,22 @@ class Evaluation:
         seen = [] if column is None else list(self.observed(column))
         first = next((one for one in seen if one.verdict == HOLDS), None)
         ordered = seen if first is None else [first, *(one for one in seen if one is not first)]
-        return tuple(map(evidence_of, ordered))
+        return tuple(self._evidence(one) for one in ordered)
 
-
-def evidence_of(observed: Observed) -> Evidence:
-    """A comparison as people and events are given it."""
-    return Evidence(
-        to_text(observed.node),
-        _metric(observed),
-        _number(observed.value),
-        _number(observed.threshold),
-        observed.window_s,
-        _number(observed.coverage),
-    )
+    def _evidence(self, observed: Observed) -> Evidence:
+        """With the text of the comparison, which is rendered once for all columns."""
+        node = observed.node
+        if id(node) not in self._names:
+            self._names[id(node)] = to_text(node), _metric(observed)
+        condition, metric = self._names[id(node)]
+        return Evidence(
+            condition,
+            metric,
+            _number(observed.value),
+            _number(observed.threshold),
+            observed.window_s,
+            _number(observed.coverage),
+        )
 
 
 def _metric(observed: Observed) -> str:

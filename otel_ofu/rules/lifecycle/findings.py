@@ -8,11 +8,12 @@ summary, which opens, is updated when their number doubles or halves, and ends w
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from otel_ofu.model import Entity, Finding, FindingChange, Reason
 from otel_ofu.rules.files.rule import Rule
@@ -54,7 +55,7 @@ class RuleFindings:
         """One round: what happened, ends first, so that there is room under the limit again."""
         last_s, self.row.evaluated_s = self.row.evaluated_s, evaluation.now_s
         if last_s is not None and evaluation.now_s - last_s > self.rule.timing.missing_timeout_s:
-            self._forget_pending()  # nobody looked: what held then proves nothing now
+            self._forget_pending()  # what held before the gap proves nothing now
         moved = self._step(evaluation)
         updated = list(self._refresh(evaluation))
         opened = [one for one in moved if one[1] is Move.OPENED]
@@ -80,7 +81,7 @@ class RuleFindings:
             self._open[key] = finding
 
     def stored(self) -> StoredRule:
-        return replace(self.row, findings=dict(self._open))
+        return dataclasses.replace(self.row, findings=dict(self._open))
 
     def _entities(self) -> Iterator[Finding]:
         return (finding for key, finding in self._open.items() if key != SUMMARY)
@@ -127,7 +128,7 @@ class RuleFindings:
             kind="opened",
             rule=rule.name,
             entity=entity,
-            fingerprint=fingerprint(rule.identity, entity.id),
+            fingerprint="",
             severity=rule.severity,
             at_s=now_s,
             since_s=now_s,
@@ -146,7 +147,7 @@ class RuleFindings:
         return finding
 
     def _refresh(self, evaluation: Evaluation) -> Iterator[Finding]:
-        """The findings whose rule says other things now; after a restart all, silently."""
+        """The findings whose rule has other texts now; after a restart all, silently."""
         stale, changed = self._stale, self._changed
         self._stale = self._changed = False
         for key, finding in list(self._open.items()) if stale else ():
@@ -165,9 +166,14 @@ class RuleFindings:
         if self.rule.limit and moved:
             room = self.rule.limit - sum(1 for other in self._entities() if other.notified)
         for number, (finding, _, column) in enumerate(moved):
-            labels = rule_labels(self.rule, finding.entity)
             notified = number < room
-            opened = replace(finding, at_s=evaluation.now_s, labels=labels, notified=notified)
+            opened = replace(
+                finding,
+                fingerprint=fingerprint(self.row.identity, _key(finding)),
+                at_s=evaluation.now_s,
+                labels=rule_labels(self.rule, finding.entity),
+                notified=notified,
+            )
             if notified:
                 opened = rendered(opened, self.rule, evaluation.evidence(column))
                 yield opened

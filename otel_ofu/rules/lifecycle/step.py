@@ -7,8 +7,9 @@ is forgotten.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from enum import StrEnum
+
+from msgspec.structs import replace
 
 from otel_ofu.model import Finding
 from otel_ofu.rules.files.rule import RuleTiming

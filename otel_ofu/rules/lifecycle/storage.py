@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -68,7 +68,7 @@ _FINDINGS = Table(
 class StoredRule:
     """What is stored of a rule: enough to end its findings when it is gone.
 
-    `texts_id` changes when the rule says other things of its findings.
+    `texts_id` changes when the texts of its findings do.
     """
 
     identity: str
@@ -208,4 +208,4 @@ def _finding(row: Row, rule: StoredRule) -> Finding:
         unknown_s=unknown_s,
         notified=bool(notified),
     )
-    return replace(finding, summary=default_summary(finding))
+    return msgspec.structs.replace(finding, summary=default_summary(finding))

@@ -1,4 +1,4 @@
-"""What a rule says of a finding: its fingerprint, labels and texts.
+"""What a rule gives a finding: its fingerprint, labels and texts.
 
 Enters: a rule, a finding, evidence as it is now. Leaves: the finding with its texts.
 """
@@ -6,7 +6,8 @@ Enters: a rule, a finding, evidence as it is now. Leaves: the finding with its t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from otel_ofu.model import Entity, Evidence, Finding
 from otel_ofu.model.labels import entity_labels
@@ -30,7 +31,7 @@ def rule_labels(rule: Rule, entity: Entity | None) -> Mapping[str, str]:
 
 
 def rendered(finding: Finding, rule: Rule, evidence: Sequence[Evidence]) -> Finding:
-    """The finding with all that its rule says of it, from the evidence. Causes begin anew."""
+    """The finding with all that its rule gives it, from the evidence. Causes begin anew."""
     bare = replace(
         finding,
         severity=rule.severity,
@@ -61,7 +62,7 @@ def with_evidence(finding: Finding, rule: Rule, evidence: Sequence[Evidence]) ->
 def _annotations(rule: Rule, finding: Finding, evidence: Sequence[Evidence]) -> dict[str, str]:
     entity = finding.entity
     if entity is None:
-        more = f"{finding.count} more {rule.each}s than the {rule.limit} told one by one"
+        more = f"{finding.count} more {rule.each}s than the {rule.limit} notified one by one"
         return {"summary": f"{rule.name}: {more}"}
     first = evidence[0] if evidence else None
     values = {

@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,7 +63,9 @@ def test_an_end_has_what_diagnosis_added() -> None:
 
     def diagnose(finding: Finding) -> Finding:
         opened = finding.kind == "opened"
-        return replace(finding, causes=[cause], severity="info") if opened else finding
+        return (
+            msgspec.structs.replace(finding, causes=[cause], severity="info") if opened else finding
+        )
 
     engine = Engine(rules(), Script("hc"), emitted.extend, diagnose=diagnose)
     engine.tick(START_S)
