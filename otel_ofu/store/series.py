@@ -1,7 +1,8 @@
 """The history of one metric over all entities of a kind: a ring of rows, one a step.
 
-Enters: values of one bucket for some columns. Leaves: rows, oldest first, NaN where nothing is.
-A bucket is the number of a step since the epoch; it holds what was seen up to its end.
+Enters: observations, gathered into values of one bucket for some columns. Leaves: rows, oldest
+first, NaN where nothing is; a `SampleBlock` is the rows of one window. A bucket is the number of a
+step since the epoch; it holds what was seen up to its end.
 
 A counter that just appeared and is known to begin with 0 gets zeros in every row and minute in
 which its entity was seen; what nothing observed stays missing. Without them a window would lack
@@ -14,12 +15,13 @@ kept beside them as a float64.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from otel_ofu.model import EntityKind, Observation
 from otel_ofu.store.memory import NEVER, Bytes, SeriesShape, StoreLayout
 
 Columns = NDArray[np.intp]
@@ -32,8 +34,8 @@ class SeriesBatch:
     """Values of one metric in one bucket, for different columns.
 
     `span`: how many buckets up to this one the values speak about. `sparse`: of a counter that
-    appears with its first event. `starts_s`: when a cumulative
-    counter began to count (NaN if unknown); `since_s`: from when on its entity was watched.
+    appears with its first event. `starts_s`: when a cumulative counter began to count (NaN if
+    unknown); `since_s`: from when on its entity was watched.
     """
 
     bucket: int
@@ -141,14 +143,12 @@ class Series:
 
 def only(batch: SeriesBatch, keep: NDArray[np.bool_]) -> SeriesBatch:
     """The values of a batch that are to be kept."""
-    return SeriesBatch(
-        batch.bucket,
-        batch.columns[keep],
-        batch.values[keep],
-        batch.span,
-        None if batch.starts_s is None else batch.starts_s[keep],
-        None if batch.since_s is None else batch.since_s[keep],
-        batch.sparse,
+    return replace(
+        batch,
+        columns=batch.columns[keep],
+        values=batch.values[keep],
+        starts_s=None if batch.starts_s is None else batch.starts_s[keep],
+        since_s=None if batch.since_s is None else batch.since_s[keep],
     )
 
 
@@ -175,3 +175,96 @@ def fill_minutes(series: Series, others: Iterable[Series], newest: int, columns:
     new = (series.counts[mine] == 0) & (samples > 0)
     series.means[mine] = np.where(new, np.float32(0), series.means[mine])
     series.counts[mine] = np.where(new, samples, series.counts[mine])
+
+
+@dataclass(frozen=True, slots=True)
+class SampleBlock:
+    """Rows [time, entity], oldest first, NaN for missing: read-only views of the store.
+
+    The next write may change them. `parts`: the rows, in two parts where the ring wraps; rows that
+    the store does not hold are left out. `counts`: how many samples each row is a mean of; empty
+    for rows of single samples. `row_s`: seconds a row; `expected`: samples that a full window has,
+    at least 1.
+    """
+
+    parts: tuple[Rows, ...]
+    counts: tuple[Rows, ...]
+    row_s: float
+    expected: float
+    columns: int
+
+    @property
+    def length(self) -> int:
+        """How many rows there are."""
+        return sum(len(part) for part in self.parts)
+
+    def array(self) -> Rows:
+        """All rows in one array."""
+        return np.concatenate([np.empty((0, self.columns), np.float32), *self.parts])
+
+    def chunks(self, width: int) -> Iterator[tuple[slice, SampleBlock]]:
+        """The same window over some columns at a time, so that work stays in the cache."""
+        for start in range(0, self.columns, width):
+            at = slice(start, min(start + width, self.columns))
+            parts = tuple(part[:, at] for part in self.parts)
+            counts = tuple(part[:, at] for part in self.counts)
+            yield at, SampleBlock(parts, counts, self.row_s, self.expected, at.stop - at.start)
+
+
+def window(ring: Rows, numbers: tuple[int, int], columns: int) -> tuple[Rows, ...]:
+    """The rows of a ring numbered first..last, oldest first, in one part or two.
+
+    Read-only views: nothing that is computed from history may change it.
+    """
+    first, last = numbers
+    if last < first:
+        return ()
+    start, stop = first % len(ring), last % len(ring) + 1
+    rows = ring[:, :columns]
+    rows.flags.writeable = False
+    return (rows[start:stop],) if start < stop else (rows[start:], rows[:stop])
+
+
+_Destination = tuple[EntityKind, int, int]
+
+
+@dataclass(slots=True)
+class _Column:
+    slots: list[int] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+    starts_s: dict[int, float] = field(default_factory=dict)
+
+
+class Gathered:
+    """Values by kind of entity, bucket and span, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._columns: dict[_Destination, dict[str, _Column]] = {}
+
+    def add(self, seen: Observation, slot: int, bucket: int, span: int) -> None:
+        """Takes the values of an observation. This loop is the cost of writing: keep it short."""
+        columns = self._columns.setdefault((seen.entity.kind, bucket, span), {})
+        for key, value in seen.values.items():
+            column = columns.get(key)
+            if column is None:
+                column = columns[key] = _Column()
+            column.slots.append(slot)
+            column.values.append(value)
+        for key, start_s in seen.starts_s.items():
+            if key in columns:
+                columns[key].starts_s[slot] = start_s
+
+    def batches(self) -> Iterator[tuple[EntityKind, str, SeriesBatch]]:
+        """The batches, oldest bucket first; the last value of an entity in a bucket counts."""
+        for kind, bucket, span in sorted(self._columns, key=lambda to: to[1]):
+            for key, column in self._columns[kind, bucket, span].items():
+                yield kind, key, _batch(column, bucket, span)
+
+
+def _batch(column: _Column, bucket: int, span: int) -> SeriesBatch:
+    slots = np.array(column.slots, np.intp)
+    starts_s = None
+    if column.starts_s:
+        found = [column.starts_s.get(slot, np.nan) for slot in column.slots]
+        starts_s = np.array(found, np.float64)
+    return SeriesBatch(bucket, slots, np.array(column.values, np.float64), span, starts_s)

@@ -19,13 +19,10 @@ import numpy as np
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.model import Entity, EntityKind, Observation, Window
 from otel_ofu.model.clock import Clock, SystemClock
-from otel_ofu.store.block import SampleBlock
-from otel_ofu.store.fleet import KINDS, Fleet
-from otel_ofu.store.gather import Gathered
+from otel_ofu.store.fleet import KINDS, Fleet, Membership
 from otel_ofu.store.history import History
-from otel_ofu.store.membership import Membership
 from otel_ofu.store.retention import Retention, Shapes, Steps
-from otel_ofu.store.series import Columns, Doubles, SeriesBatch, only
+from otel_ofu.store.series import Columns, Doubles, Gathered, SampleBlock, SeriesBatch, only
 from otel_ofu.store.slots import Slots
 from otel_ofu.store.table import StateFolder
 
