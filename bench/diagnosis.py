@@ -17,8 +17,8 @@ from otel_ofu.files.shipped import shipped
 from otel_ofu.model import Attribute, Entity, EntityKind, Finding, Window
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.rules.language.syntax import FlagCondition, Latest, Over, owner, placed
-from otel_ofu.rules.needs import retention_for
 from otel_ofu.rules.numpy.engine import NumpyEngine
+from otel_ofu.rules.numpy.samples import retention_for
 from otel_ofu.store import Store
 
 GPUS = 10_000

@@ -38,12 +38,12 @@ from otel_ofu.model.clock import VirtualClock
 from otel_ofu.model.labels import label_name
 from otel_ofu.rules.language.language import parse_condition
 from otel_ofu.rules.language.syntax import Over, walk
-from otel_ofu.rules.needs import retention_for
 from otel_ofu.rules.numpy.engine import NumpyEngine
+from otel_ofu.rules.numpy.samples import retention_for
 from otel_ofu.rules.promql.compiler import alert_query
 from otel_ofu.rules.promql.engine import PromqlEngine
 from otel_ofu.rules.promql.server import QueryClient
-from otel_ofu.rules.promql.settings import CompilerSettings
+from otel_ofu.rules.promql.vectors import CompilerSettings
 from otel_ofu.rules.settings import ServerSettings
 from otel_ofu.rules.verdicts import HOLDS, Question, Round
 from otel_ofu.store import Store

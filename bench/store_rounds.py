@@ -24,8 +24,8 @@ from otel_ofu.catalog.registry import load_registry
 from otel_ofu.model import Entity, Window
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.rules.language.language import parse_condition
-from otel_ofu.rules.needs import retention_for
 from otel_ofu.rules.numpy.engine import NumpyEngine
+from otel_ofu.rules.numpy.samples import retention_for
 from otel_ofu.rules.verdicts import Question
 from otel_ofu.store import Store
 

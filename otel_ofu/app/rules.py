@@ -31,8 +31,8 @@ from otel_ofu.rules.lifecycle.engine import Engine
 from otel_ofu.rules.lifecycle.evaluator import VerdictSource
 from otel_ofu.rules.lifecycle.silence import LastSeen, StoreLastSeen
 from otel_ofu.rules.lifecycle.storage import FindingStorage
-from otel_ofu.rules.needs import retention_for
 from otel_ofu.rules.numpy.engine import NumpyEngine
+from otel_ofu.rules.numpy.samples import retention_for
 from otel_ofu.rules.promql.engine import PromqlEngine, PromqlLastSeen
 from otel_ofu.rules.promql.server import QueryClient
 from otel_ofu.store import Retention, StateInUse, StateUnusable, Store

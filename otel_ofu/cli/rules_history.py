@@ -26,12 +26,11 @@ from otel_ofu.model import Observation
 from otel_ofu.model.clock import SystemClock
 from otel_ofu.model.errors import ConfigError, OtelOfuError, Problem
 from otel_ofu.rules.backtest import BacktestResult, Episode, backtest, differences
-from otel_ofu.rules.explain import Explanation, explain
 from otel_ofu.rules.files.load import load_rules
 from otel_ofu.rules.files.rule import Rule, RuleSet
-from otel_ofu.rules.needs import retention_for
 from otel_ofu.rules.numpy.engine import NumpyEngine
-from otel_ofu.rules.verdicts import CLEAR, HOLDS
+from otel_ofu.rules.numpy.samples import retention_for
+from otel_ofu.rules.verdicts import CLEAR, HOLDS, Explanation, explain
 from otel_ofu.sources.recording import RecordingReader
 from otel_ofu.store import Retention, Store
 

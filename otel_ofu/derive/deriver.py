@@ -13,8 +13,7 @@ from otel_ofu.catalog.registry import Registry, load_registry
 from otel_ofu.catalog.skus import Sku
 from otel_ofu.derive import formulas
 from otel_ofu.derive.cleaning import Cleaner, Measured
-from otel_ofu.derive.counter_starts import CounterStarts
-from otel_ofu.derive.cycles import CycleMeter, CycleShare
+from otel_ofu.derive.counters import CounterStarts, CycleMeter, CycleShare
 from otel_ofu.derive.efficiency import (
     FIXED_CLOCK,
     ReferenceClock,

@@ -12,7 +12,7 @@ from typing import Literal
 from otel_ofu.catalog.skus import Sku
 from otel_ofu.derive import formulas
 from otel_ofu.derive.cleaning import Measured
-from otel_ofu.derive.cycles import CycleShare
+from otel_ofu.derive.counters import CycleShare
 from otel_ofu.derive.settings import ReferencePolicy
 from otel_ofu.model import Gap, GapReason
 

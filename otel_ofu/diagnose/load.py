@@ -19,8 +19,7 @@ from otel_ofu.diagnose.cause import FLAGS, Cause, CauseCatalogue, CauseEvidence
 from otel_ofu.files.yaml import Steps, YamlFile, convert, parse_yaml, read_yaml
 from otel_ofu.model import EntityKind
 from otel_ofu.model.errors import ConfigError
-from otel_ofu.rules.files.mistakes import Mistakes
-from otel_ofu.rules.files.positions import condition_in
+from otel_ofu.rules.files.mistakes import Mistakes, condition_in
 from otel_ofu.rules.language.language import parse_condition
 from otel_ofu.rules.language.names import nearest
 from otel_ofu.rules.language.parsing import LanguageError

@@ -17,8 +17,8 @@ from otel_ofu.model import (
     Window,
 )
 from otel_ofu.model.clock import VirtualClock
-from otel_ofu.rules.needs import retention_for
 from otel_ofu.rules.numpy.engine import NumpyEngine
+from otel_ofu.rules.numpy.samples import retention_for
 from otel_ofu.store import Store
 
 REGISTRY = load_registry()

@@ -40,7 +40,7 @@ from otel_ofu.rules.promql.engine import PromqlEngine, PromqlLastSeen
 from otel_ofu.rules.promql.ruler import TARGETS, export_rules
 from otel_ofu.rules.promql.samples import NotInPromql
 from otel_ofu.rules.promql.server import QueryClient, QueryError
-from otel_ofu.rules.promql.settings import CompilerSettings, entity_of, key_of
+from otel_ofu.rules.promql.vectors import CompilerSettings, entity_of, key_of
 from otel_ofu.rules.settings import ServerSettings
 from otel_ofu.rules.verdicts import CLEAR, HOLDS, UNKNOWN, Observed, Question, Round
 from otel_ofu.store import Store

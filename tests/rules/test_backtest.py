@@ -8,10 +8,10 @@ from otel_ofu.catalog.registry import load_registry
 from otel_ofu.model import Entity, Observation, Window
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.rules.backtest import Tick, backtest, differences
-from otel_ofu.rules.explain import explain
 from otel_ofu.rules.files import RuleSet, rules_from_text
 from otel_ofu.rules.files.cases import samples
 from otel_ofu.rules.numpy.engine import NumpyEngine
+from otel_ofu.rules.verdicts import explain
 from otel_ofu.store import Store
 
 REGISTRY = load_registry()

@@ -14,7 +14,7 @@ from otel_ofu.model import Entity, Observation, Window
 from otel_ofu.rules.backtest import backtest
 from otel_ofu.rules.files import Case, Rule, RuleSet, load_rules
 from otel_ofu.rules.files.lint import lint
-from otel_ofu.rules.needs import retention_for
+from otel_ofu.rules.numpy.samples import retention_for
 from otel_ofu.rules.tests import run_case
 
 REGISTRY = load_registry()

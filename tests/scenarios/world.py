@@ -32,8 +32,8 @@ from otel_ofu.model.clock import VirtualClock
 from otel_ofu.rules.files import RuleSet, load_rules
 from otel_ofu.rules.lifecycle.engine import Engine
 from otel_ofu.rules.lifecycle.silence import StoreLastSeen
-from otel_ofu.rules.needs import retention_for
 from otel_ofu.rules.numpy.engine import NumpyEngine
+from otel_ofu.rules.numpy.samples import retention_for
 from otel_ofu.sources.demo import DemoSource
 from otel_ofu.store import Store
 from tests.scenarios.story import Story

@@ -16,8 +16,7 @@ from otel_ofu.model.errors import ConfigError
 from otel_ofu.model.labels import label_name
 from otel_ofu.rules.annotations import Template, TemplateMistake, parse_template
 from otel_ofu.rules.files.cases import CaseReader
-from otel_ofu.rules.files.mistakes import Mistakes
-from otel_ofu.rules.files.positions import condition_in
+from otel_ofu.rules.files.mistakes import Mistakes, condition_in
 from otel_ofu.rules.files.rule import SEVERITY, DataLimits, Rule, RuleTiming, SilentFor
 from otel_ofu.rules.files.shape import RuleShape
 from otel_ofu.rules.language.names import nearest

@@ -19,8 +19,19 @@ from otel_ofu.rules.functions import (
     WindowFunction,
 )
 from otel_ofu.rules.language.names import MetricReference, NameMistake, nearest, resolve
-from otel_ofu.rules.language.operations import number
-from otel_ofu.rules.language.parsing import ParseTree, shown
+from otel_ofu.rules.language.parsing import (
+    Check,
+    ParseTree,
+    Typed,
+    TypeMistake,
+    duration_s,
+    number,
+    quantile_share,
+    shown,
+    span_of,
+    subtrees,
+    token,
+)
 from otel_ofu.rules.language.syntax import (
     Aggregate,
     Boolean,
@@ -30,16 +41,6 @@ from otel_ofu.rules.language.syntax import (
     Relation,
     Scalar,
     Scope,
-)
-from otel_ofu.rules.language.typed import (
-    Check,
-    Typed,
-    TypeMistake,
-    duration_s,
-    quantile_share,
-    span_of,
-    subtrees,
-    token,
 )
 from otel_ofu.rules.language.units import RATIO, result_unit
 

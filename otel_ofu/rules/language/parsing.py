@@ -1,4 +1,4 @@
-"""Text of a condition -> an untyped parse tree, or a `LanguageError`.
+"""Text of a condition -> an untyped parse tree, or a `LanguageError`; its parts, for the checks.
 
 The parser itself never recurses; text, brackets and tree are bounded before anything else walks
 the tree.
@@ -6,14 +6,18 @@ the tree.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
 from lark import Lark, Token, Tree, UnexpectedCharacters, UnexpectedToken
 
+from otel_ofu.model import EntityKind
 from otel_ofu.model.errors import OtelOfuError
+from otel_ofu.rules.language.syntax import Boolean, Node, Numeric, Span
+from otel_ofu.rules.language.units import Unit
 
 # Starting values: a page of text, deeper than conditions nest, and a line of a terminal.
 MAX_CHARACTERS = 4_000
@@ -97,13 +101,9 @@ def _check_brackets(text: str) -> None:
 def _check_depth(tree: ParseTree) -> None:
     level = [tree]
     for _ in range(MAX_DEPTH + 1):
-        level = [child for parent in level for child in _subtrees(parent)]
+        level = [child for parent in level for child in subtrees(parent)]
     if level:
         raise _too_deep(level[0].meta.start_pos)
-
-
-def _subtrees(tree: ParseTree) -> Iterator[ParseTree]:
-    return (child for child in tree.children if isinstance(child, Tree))
 
 
 def shown(text: str) -> str:
@@ -158,3 +158,78 @@ def _expected(token: Token, accepted: set[str]) -> str:
     if "$END" in accepted:
         return "an operator such as <, and, + or the end"
     return "')'" if "COMMA" not in accepted else "',' or ')'"
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """A checked node and its unit; the unit of a `Boolean` means nothing."""
+
+    node: Node
+    unit: Unit
+
+
+Check = Callable[[ParseTree, EntityKind], Typed | None]
+
+
+class TypeMistake(Exception):  # noqa: N818 - a mistake of the rule's author
+    """An invalid part of a condition: its position and the reason."""
+
+    def __init__(self, part: ParseTree | Token, message: str) -> None:
+        super().__init__(message)
+        self.span = span_of(part)
+        self.message = message
+
+
+def span_of(part: ParseTree | Token) -> Span:
+    if isinstance(part, Token):
+        return Span(part.start_pos or 0, len(part))
+    return Span(part.meta.start_pos, part.meta.end_pos - part.meta.start_pos)
+
+
+def token(tree: ParseTree, index: int = 0) -> Token:
+    child = tree.children[index]
+    if not isinstance(child, Token):
+        raise TypeError(f"the grammar gives no token at {index} of {tree.data}")
+    return child
+
+
+def subtrees(tree: ParseTree) -> list[ParseTree]:
+    return [child for child in tree.children if isinstance(child, Tree)]
+
+
+def number(tree: ParseTree, index: int, typed: Typed) -> Numeric:
+    """The operand at `index` as a number. Raises TypeMistake for a condition."""
+    if isinstance(typed.node, Boolean):
+        part = subtrees(tree)[index]
+        raise TypeMistake(part, "a condition stands where a number is needed")
+    return typed.node
+
+
+# Starting value: ten years; a longer literal is a slip.
+MAX_DAYS = 3_650
+
+_PART = re.compile(r"(\d+)(ms|[smhdw])")
+_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+
+
+def duration_s(text: Token) -> float:
+    """`1h30m` in seconds. Raises TypeMistake."""
+    length_ms = milliseconds(text)
+    if length_ms > _MS["d"] * MAX_DAYS:
+        raise TypeMistake(text, f"{shown(text)} is longer than {MAX_DAYS} days, the most allowed")
+    return length_ms / 1000
+
+
+def milliseconds(text: str) -> int:
+    """The sum of the parts of a duration, whose shape was checked before."""
+    return sum(int(count) * _MS[unit] for count, unit in _PART.findall(text))
+
+
+def quantile_share(part: ParseTree) -> float:
+    """The first argument of a quantile, in [0, 1]. Raises TypeMistake."""
+    if part.data in {"number", "percent"}:
+        text = token(part)
+        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        if 0 <= value <= 1:
+            return value
+    raise TypeMistake(part, "a quantile is a number from 0 to 1, such as 0.95")

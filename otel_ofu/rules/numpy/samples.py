@@ -1,13 +1,14 @@
 """Windows and last values of one round, each computed once however many conditions use it.
 
 Enters: the store and an instant. Leaves: values by column of the metric's own kind of entity.
-Windows that reach back an hour at most see single samples; longer ones the means of minutes.
+Windows that reach back an hour at most see single samples; longer ones the means of minutes; so the
+history that a set of conditions needs is computed here as well.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +16,9 @@ from numpy.typing import NDArray
 from otel_ofu.model import EntityKind
 from otel_ofu.rules.functions import WINDOW_FUNCTIONS
 from otel_ofu.rules.functions.windows import Chunk, newest
-from otel_ofu.rules.language.syntax import Latest, Over
-from otel_ofu.store import SampleBlock, Store
+from otel_ofu.rules.language.syntax import Expression, FlagCondition, Latest, Over, owner, placed
+from otel_ofu.store import Retention, SampleBlock, Store
+from otel_ofu.store.retention import Key
 
 # Starting value: an hour of 20 metrics at 10 s is 29 kB a GPU; windows of hours need no seconds.
 FINE_REACH_S = 3_600.0
@@ -124,3 +126,30 @@ def over_window(
 def _empty(name: Wanted) -> float:
     value = WINDOW_FUNCTIONS[name[0]].empty
     return np.nan if value is None else value
+
+
+def retention_for(
+    expressions: Iterable[Expression], step_s: float, *, everything: bool = True
+) -> Retention:
+    """As deep as the longest window; `everything`: also metrics that no expression names."""
+    depth_s = fresh_s(step_s) + step_s
+    minutes: dict[Key, float] = {}
+    names: set[Key] = set()
+    for key, needed_s in _reaches(expressions):
+        names.add(key)
+        if needed_s <= FINE_REACH_S:
+            depth_s = max(depth_s, needed_s)
+        else:
+            minutes[key] = max(needed_s, minutes.get(key, 0.0))
+    return Retention(depth_s, minutes, None if everything else frozenset(names))
+
+
+def _reaches(expressions: Iterable[Expression]) -> Iterator[tuple[Key, float]]:
+    for expression in expressions:
+        for node, kind in placed(expression.root, expression.each):
+            if isinstance(node, Over):
+                yield (owner(kind, node.scope), node.metric), reach_s(node)
+            elif isinstance(node, Latest):
+                yield (owner(kind, node.scope), node.metric), 0.0
+            elif isinstance(node, FlagCondition):
+                yield ("gpu", node.metric), 0.0

@@ -34,8 +34,10 @@ from otel_ofu.rules.language.syntax import (
     Scalar,
 )
 from otel_ofu.rules.promql.samples import MetricVectors, NotInPromql
-from otel_ofu.rules.promql.settings import ENTITY_LABELS, PEER_LABELS, CompilerSettings
 from otel_ofu.rules.promql.vectors import (
+    ENTITY_LABELS,
+    PEER_LABELS,
+    CompilerSettings,
     Labels,
     Value,
     Vector,

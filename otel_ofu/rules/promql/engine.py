@@ -20,7 +20,7 @@ from otel_ofu.rules.promql.compiler import Compiler, checked_text
 from otel_ofu.rules.promql.evaluation import KINDS, ConditionEvaluation, QueryResults, sides
 from otel_ofu.rules.promql.samples import MetricVectors
 from otel_ofu.rules.promql.server import Queries, ServerUnavailable
-from otel_ofu.rules.promql.settings import CompilerSettings, entity_of, key_of
+from otel_ofu.rules.promql.vectors import CompilerSettings, entity_of, key_of
 from otel_ofu.rules.verdicts import Explained, Question, Round
 
 

@@ -34,8 +34,7 @@ from otel_ofu.rules.language.syntax import (
 from otel_ofu.rules.numpy.engine import visible
 from otel_ofu.rules.promql.compiler import Compiler, checked_text
 from otel_ofu.rules.promql.server import Queries
-from otel_ofu.rules.promql.settings import Key, entity_of, key_of
-from otel_ofu.rules.promql.vectors import Value, Vector
+from otel_ofu.rules.promql.vectors import Key, Value, Vector, entity_of, key_of
 from otel_ofu.rules.verdicts import (
     CLEAR,
     HOLDS,

@@ -21,8 +21,7 @@ from otel_ofu.rules.language.printing import duration_text, to_text
 from otel_ofu.rules.language.syntax import And, Compare, Number
 from otel_ofu.rules.promql.compiler import NOTHING, alert_query, silence_query
 from otel_ofu.rules.promql.samples import NotInPromql
-from otel_ofu.rules.promql.settings import ENTITY_LABELS, CompilerSettings
-from otel_ofu.rules.promql.vectors import duration
+from otel_ofu.rules.promql.vectors import ENTITY_LABELS, CompilerSettings, duration
 
 _FILTERS: Mapping[str, str] = {
     "plain": '{{{{ {} | printf "%.4g" }}}}',

@@ -19,8 +19,9 @@ from otel_ofu.model.labels import label_name
 from otel_ofu.rules.functions import WINDOW_FUNCTIONS
 from otel_ofu.rules.language.syntax import Latest, Over, Scope
 from otel_ofu.rules.numpy.samples import fresh_s
-from otel_ofu.rules.promql.settings import ENTITY_LABELS, CompilerSettings
 from otel_ofu.rules.promql.vectors import (
+    ENTITY_LABELS,
+    CompilerSettings,
     Labels,
     Vector,
     aggregate,

@@ -27,8 +27,7 @@ from otel_ofu.rules.files.load import load_rules
 from otel_ofu.rules.files.mistakes import Mistakes
 from otel_ofu.rules.files.rule import RuleSet
 from otel_ofu.rules.language.names import nearest
-from otel_ofu.rules.tests.run import Result
-from otel_ofu.rules.tests.simulation import RuleSimulation, SimulatedSeries
+from otel_ofu.rules.tests.run import Result, RuleSimulation, SimulatedSeries
 
 IDS: Mapping[EntityKind, str] = {"gpu": "hw_id", "job": "ofu_job_id", "node": "host_name"}
 

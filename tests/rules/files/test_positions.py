@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.files.yaml import YamlFile, parse_yaml
 from otel_ofu.model.errors import ConfigError
-from otel_ofu.rules.files.positions import condition_in, line_column, problem_in
+from otel_ofu.rules.files.mistakes import condition_in, line_column, problem_in
 
 STEPS = ("rules", 0, "expr")
 

@@ -15,8 +15,8 @@ from otel_ofu.model import Entity, EntityKind
 from otel_ofu.rules.language.language import parse_condition
 from otel_ofu.rules.language.printing import to_text
 from otel_ofu.rules.language.syntax import Expression
-from otel_ofu.rules.needs import retention_for
 from otel_ofu.rules.numpy.engine import NumpyEngine
+from otel_ofu.rules.numpy.samples import retention_for
 from otel_ofu.rules.verdicts import CLEAR, HOLDS, UNKNOWN, Observed, Question
 from otel_ofu.store import Retention
 from tests.properties import examples

@@ -31,8 +31,7 @@ from otel_ofu.rules.promql.compiler import (
     verdict_query,
 )
 from otel_ofu.rules.promql.samples import NotInPromql
-from otel_ofu.rules.promql.settings import CompilerSettings
-from otel_ofu.rules.promql.vectors import duration, quoted
+from otel_ofu.rules.promql.vectors import CompilerSettings, duration, quoted
 from tests.rules.trees import conditions
 
 REGISTRY = load_registry()

@@ -28,7 +28,7 @@ from otel_ofu.rules.promql.compiler import Compiler, checked_text, value_query
 from otel_ofu.rules.promql.engine import PromqlEngine, PromqlLastSeen
 from otel_ofu.rules.promql.samples import MetricVectors, NotInPromql
 from otel_ofu.rules.promql.server import QueryError, Sample, ServerUnavailable
-from otel_ofu.rules.promql.settings import CompilerSettings
+from otel_ofu.rules.promql.vectors import CompilerSettings
 from otel_ofu.rules.verdicts import CLEAR, HOLDS, UNKNOWN, Judgement, Question, Round
 
 REGISTRY = load_registry()

@@ -14,7 +14,7 @@ from otel_ofu.rules.language.language import parse_condition
 from otel_ofu.rules.language.syntax import Comparator, Compare, Expression, Latest, Number
 from otel_ofu.rules.promql.compiler import alert_query
 from otel_ofu.rules.promql.ruler import TARGETS, ExportOptions, Target, export_rules
-from otel_ofu.rules.promql.settings import CompilerSettings
+from otel_ofu.rules.promql.vectors import CompilerSettings
 
 REGISTRY = load_registry()
 EXPR = "avg(ofu, 10m) < 15% and avg(gpu_util, 10m) > 90%"

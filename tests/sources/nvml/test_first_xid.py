@@ -8,8 +8,8 @@ from otel_ofu.export.metrics import EncoderOptions, MetricEncoder
 from otel_ofu.model import Finding
 from otel_ofu.rules.files.load import rules_from_text
 from otel_ofu.rules.lifecycle.engine import Engine
-from otel_ofu.rules.needs import retention_for
 from otel_ofu.rules.numpy.engine import NumpyEngine
+from otel_ofu.rules.numpy.samples import retention_for
 from otel_ofu.store import Store
 from tests.export.samples import points
 from tests.sources.nvml.rig import Rig

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from otel_ofu.derive.cycles import CycleMeter, CycleShare, nearest_scale
+from otel_ofu.derive.counters import CycleMeter, CycleShare, nearest_scale
 from otel_ofu.derive.deriver import Deriver
 from otel_ofu.derive.settings import DeriverSettings
 from otel_ofu.model import Window
