@@ -21,7 +21,7 @@ from typing import TypeVar
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from otel_ofu.app.deriving import deriver  # noqa: E402 - the checkout first
+from otel_ofu.app.prepare import deriver  # noqa: E402 - the checkout first
 from otel_ofu.catalog.registry import load_registry  # noqa: E402
 from otel_ofu.config import Gpu  # noqa: E402
 from otel_ofu.derive import Deriver  # noqa: E402

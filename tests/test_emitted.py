@@ -12,7 +12,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric as OtlpMetric
 
-from otel_ofu.app.deriving import deriver
+from otel_ofu.app.prepare import deriver
 from otel_ofu.catalog.registry import Registry, load_registry
 from otel_ofu.config import Gpu
 from otel_ofu.export.agent import AgentMetrics

@@ -1,4 +1,4 @@
-"""The agent as it runs: rounds, rules, exporters, until it is told to stop.
+"""The agent as it runs: rounds, rules, exporters, until it has to stop.
 
 Enters: a config and a chosen source. Leaves: telemetry. Stops within its deadline even while a
 driver call hangs.
@@ -13,11 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from otel_ofu.app.job_reports import Voices, follower
+from otel_ofu.app.job_reports import JobReports, follower
 from otel_ofu.app.node import work
-from otel_ofu.app.pipeline import Pipeline
+from otel_ofu.app.pipeline import TICK_S, Pipeline
 from otel_ofu.app.prepare import Prepared
-from otel_ofu.app.routing import TICK_S
 from otel_ofu.app.scheduler import Scheduler
 from otel_ofu.app.sources import Chosen
 from otel_ofu.model.clock import Clock, SystemClock
@@ -29,8 +28,8 @@ log = logging.getLogger(__name__)
 
 WARM_UP_S = 1.0
 """After the first round, which has no windows yet, comes a second after so long."""
-LOOK_S = 2.0
-"""How often rule files are looked at."""
+POLL_S = 2.0
+"""Starting value: how often rule files are polled."""
 CLOSE_SOURCE_S = 1.0
 
 
@@ -53,9 +52,9 @@ class Agent:
         self._pipeline = pipeline
         self._clock: Clock = SystemClock()
         self._receiver = receiver(prepared, pipeline.rules.store) if pipeline.rules else None
-        self._voices = Voices(follower(config, self._clock), self._receiver, self._clock)
-        self._work = work(prepared, chosen, pipeline, self._voices, self._clock)
-        pipeline.telemetry.meter.watch("logs", self._voices.counts)
+        self._job_reports = JobReports(follower(config, self._clock), self._receiver, self._clock)
+        self._work = work(prepared, chosen, pipeline, self._job_reports, self._clock)
+        pipeline.telemetry.meter.watch("logs", self._job_reports.counts)
         if self._receiver is not None:
             taken = self._receiver
             pipeline.telemetry.meter.watch("receiver", lambda: taken.counts.points)
@@ -63,7 +62,7 @@ class Agent:
         self._scheduler = self._scheduled()
 
     @property
-    def places(self) -> list[str]:
+    def endpoints(self) -> list[str]:
         """Where it listens for OTLP."""
         return list(self._receiver.addresses) if self._receiver else []
 
@@ -74,10 +73,10 @@ class Agent:
         scheduler.every("agent-metrics", float(config.agent.metrics_interval), lambda _now: own())
         scheduler.every("route", TICK_S, pipeline.routing.tick)
         if config.mfu.logs:
-            scheduler.every("job-logs", float(config.mfu.interval), self._voices.poll)
+            scheduler.every("job-logs", float(config.mfu.interval), self._job_reports.poll)
         if pipeline.rules is not None:
             scheduler.every("rules", pipeline.rules.interval_s, pipeline.judge)
-            scheduler.every("rule-files", LOOK_S, self._look_at_rules)
+            scheduler.every("rule-files", POLL_S, self._poll_rules)
         return scheduler
 
     def start(self, stopped: threading.Event) -> None:
@@ -94,13 +93,13 @@ class Agent:
     def stop(self) -> None:
         self._scheduler.stop()
         self._work.close(CLOSE_SOURCE_S)
-        self._voices.close()
+        self._job_reports.close()
         if self._receiver is not None:
             self._receiver.close()
         left_s = float(self._config.agent.shutdown_deadline) - CLOSE_SOURCE_S
         self._pipeline.close(max(0.5, left_s))
 
-    def _look_at_rules(self, _now_s: float) -> None:
+    def _poll_rules(self, _now_s: float) -> None:
         """Reloads after SIGHUP and after a change of a file; a bad file leaves all as it is."""
         rules = self._pipeline.rules
         if rules is None:
@@ -119,13 +118,13 @@ def stop_signals() -> Iterator[threading.Event]:
     """An event that SIGINT and SIGTERM set; a second signal ends the process at once."""
     stopped = threading.Event()
 
-    def told(number: int, _frame: FrameType | None) -> None:
+    def stop(number: int, _frame: FrameType | None) -> None:
         if stopped.is_set():
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
         stopped.set()
 
-    before = {number: signal.signal(number, told) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stopped
     finally:

@@ -33,15 +33,15 @@ class Collector(Protocol):
 
 
 @dataclass(slots=True)
-class Processing:
-    """The processes on the GPUs as they were asked for last, shared by all who need them."""
+class GpuProcesses:
+    """The processes on the GPUs as of the last query, shared by all who need them."""
 
-    ask: Processes
+    query: Processes
     last: Sequence[GpuProcess] = field(default_factory=tuple)
 
     def processes(self) -> Sequence[GpuProcess]:
-        """Asks the driver. Raises SourceError."""
-        self.last = self.ask()
+        """Queries the driver. Raises SourceError."""
+        self.last = self.query()
         return self.last
 
     def pids(self) -> Collection[int]:
@@ -52,13 +52,17 @@ class FlagCollector:
     """Flags of the processes on each GPU, as metrics of that GPU."""
 
     def __init__(
-        self, settings: FlagSettings, flags: FlagCatalogue, processing: Processing, clock: Clock
+        self,
+        settings: FlagSettings,
+        flags: FlagCatalogue,
+        gpu_processes: GpuProcesses,
+        clock: Clock,
     ) -> None:
         self._architectures: dict[str, str] = {}
         self._scanner = FlagScanner(
             flags,
             clock=clock,
-            processes=processing.processes,
+            processes=gpu_processes.processes,
             architectures=lambda: self._architectures,
             settings=settings,
         )
@@ -85,8 +89,8 @@ class FlagCollector:
 class HostCollector:
     """The load of this node, as metrics of the node."""
 
-    def __init__(self, host: str, processing: Processing, clock: Clock) -> None:
-        self._reader = HostReader(clock=clock, host=host, pids=processing.pids)
+    def __init__(self, host: str, gpu_processes: GpuProcesses, clock: Clock) -> None:
+        self._reader = HostReader(clock=clock, host=host, pids=gpu_processes.pids)
 
     def collect(self, observations: Sequence[Observation], now_s: float) -> Collected:  # noqa: ARG002
         seen = [self._reader.read(now_s)]
@@ -97,15 +101,15 @@ def collectors(
     evidence: EvidenceSettings,
     flags: FlagCatalogue,
     host: str,
-    processing: Processing,
+    gpu_processes: GpuProcesses,
     clock: Clock,
 ) -> list[Collector]:
     """What the configuration asks for."""
     found: list[Collector] = []
     if evidence.flags.enabled:
-        found.append(FlagCollector(evidence.flags, flags, processing, clock))
+        found.append(FlagCollector(evidence.flags, flags, gpu_processes, clock))
     if evidence.host.enabled:
-        found.append(HostCollector(host, processing, clock))
+        found.append(HostCollector(host, gpu_processes, clock))
     return found
 
 

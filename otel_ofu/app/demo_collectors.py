@@ -1,4 +1,4 @@
-"""What stands beside the counters on the simulated node: flags, the node's load, what the job says.
+"""What is beside the counters of the simulated node: flags, load, what the job reports.
 
 Enters: the demo, and the observations of a round. Leaves: more observations, as a scan of
 processes, a reader of /proc and a job's log would give them on a real node.
@@ -29,17 +29,17 @@ class DemoCollector:
     def collect(self, observations: Sequence[Observation], now_s: float) -> Collected:
         if not observations:
             return Collected()
-        told = [
+        observed = [
             *self._aggregator.aggregate(observations, reports=self._reports(now_s)),
             Observation(self._node, observations[0].window, self._source.host_values(now_s)),
         ]
-        return Collected([*told, *self._carried(observations)], told)
+        return Collected([*observed, *self._carried(observations)], observed)
 
     def _reports(self, now_s: float) -> Mapping[str, Mapping[str, float]]:
-        said = self._source.job_reports(now_s)
-        if not said or said[-1].step_s is None:
+        reports = self._source.job_reports(now_s)
+        if not reports or reports[-1].step_s is None:
             return {}
-        return {JOB_ID: {"model_flop_rate": said[-1].flop_per_s}}
+        return {JOB_ID: {"model_flop_rate": reports[-1].flop_per_s}}
 
     def _carried(self, observations: Sequence[Observation]) -> Iterator[Observation]:
         """Flags of the processes on each GPU: 1 while the trouble that carries them is there."""

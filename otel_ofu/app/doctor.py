@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Event
 
-from otel_ofu.app.deriving import deriver
+from otel_ofu.app.prepare import deriver
 from otel_ofu.app.sources import AUTO, SourceCandidate, SourceProbe, factory, probe_source
 from otel_ofu.app.state import could_be_state_dir
 from otel_ofu.config import Config
@@ -27,11 +27,11 @@ ANSWER_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at. `remedy` is what to do, empty when all is well."""
+    """One thing that was examined. `remedy` is what to do, empty when all is well."""
 
     subject: str
-    good: bool
-    words: str
+    ok: bool
+    message: str
     remedy: str = ""
 
 
@@ -56,14 +56,14 @@ class Report:
 
 
 def examine(config: Config, environ: Mapping[str, str], clock: Clock) -> Report:
-    """Looks at every source, every GPU, and every endpoint."""
+    """Examines every source, every GPU, and every endpoint."""
     gpu = config.receivers.gpu
     names = AUTO if gpu.source == "auto" else (gpu.source,)
     probes = [probe_source(name, gpu, clock) for name in names]
     chosen = next((probe.candidate for probe in probes if probe.candidate.usable), None)
     others = [*_endpoints(config, environ), _state(config, environ)]
     return Report(
-        able=chosen is not None and all(f.good for f in others if f.subject == "state"),
+        able=chosen is not None and all(f.ok for f in others if f.subject == "state"),
         sources=[_source(probe.candidate, chosen) for probe in probes],
         gpus=_gpus(config, clock, chosen, probes),
         others=others,
@@ -71,12 +71,12 @@ def examine(config: Config, environ: Mapping[str, str], clock: Clock) -> Report:
 
 
 def _source(candidate: SourceCandidate, chosen: SourceCandidate | None) -> Check:
-    words = candidate.message
+    message = candidate.message
     if candidate.usable and candidate is not chosen:
-        words += f"; not used, because {chosen.name if chosen else 'another'} comes first"
+        message += f"; not used, because {chosen.name if chosen else 'another'} comes first"
     elif candidate is chosen:
-        words += "; this one is used"
-    return Check(candidate.name, candidate.usable, words, candidate.remedy)
+        message += "; this one is used"
+    return Check(candidate.name, candidate.usable, message, candidate.remedy)
 
 
 def _gpus(
@@ -161,15 +161,15 @@ def _endpoints(config: Config, environ: Mapping[str, str]) -> Iterator[Check]:
     targets = otlp_targets(config.exporters, environ)
     if not targets:
         keys = "OTEL_EXPORTER_OTLP_ENDPOINT or exporters.otlp_http.endpoint"
-        yield Check("OTLP", good=True, words=f"no endpoint is configured ({keys})")
+        yield Check("OTLP", ok=True, message=f"no endpoint is configured ({keys})")
     for target in targets:
         for signal, settings in target.signals.items():
             answer = check(settings, signal)
-            words = f"{answer.endpoint} answers in {1000 * answer.elapsed_s:.0f} ms ({signal})"
+            message = f"{answer.endpoint} answers in {1000 * answer.elapsed_s:.0f} ms ({signal})"
             if answer.problem:
-                words = f"{answer.endpoint} ({signal}): {answer.problem}"
+                message = f"{answer.endpoint} ({signal}): {answer.problem}"
             remedy = _remedy(answer.problem)
-            yield Check("OTLP", not answer.problem, words, remedy)
+            yield Check("OTLP", not answer.problem, message, remedy)
 
 
 def _remedy(problem: str) -> str:
@@ -181,8 +181,8 @@ def _remedy(problem: str) -> str:
 
 
 def _state(config: Config, environ: Mapping[str, str]) -> Check:
-    folder, good = could_be_state_dir(config.state_dir, environ)
-    if good:
-        return Check("state", good=True, words=f"{folder} can be written")
+    folder, usable = could_be_state_dir(config.state_dir, environ)
+    if usable:
+        return Check("state", ok=True, message=f"{folder} can be written")
     remedy = "set state_dir to a folder that this user may write"
-    return Check("state", good=False, words=f"{folder} cannot be written", remedy=remedy)
+    return Check("state", ok=False, message=f"{folder} cannot be written", remedy=remedy)

@@ -1,4 +1,4 @@
-"""What jobs say of themselves: pushed over OTLP, or read from their logs.
+"""What jobs report of themselves: pushed over OTLP, or read from their logs.
 
 Enters: a receiver, a follower of logs. Leaves: job observations, and the newest figures by job.
 """
@@ -27,7 +27,7 @@ from otel_ofu.store import Store
 log = logging.getLogger(__name__)
 
 FRESH_S = 300.0
-"""A figure that is older says nothing about now."""
+"""A figure that is older is not about now."""
 BASES = ("model_flop_rate", "mfu_reported")
 """The figures that a job's MFU is made of."""
 
@@ -42,7 +42,7 @@ def job_settings(jobs: Jobs) -> JobFigureSettings:
     return JobFigureSettings(float(jobs.target_ofu), float(jobs.idle_below))
 
 
-class Voices:
+class JobReports:
     """The newest figures of each job. `poll` has a thread of its own; the rest the sampler's."""
 
     def __init__(self, logs: Follower | None, receiver: Receiver | None, clock: Clock) -> None:
@@ -55,7 +55,7 @@ class Voices:
         self._once = LogOnce(log, "log ")
 
     def poll(self, now_s: float) -> None:
-        """Looks at the logs; a look can take long where a file server is away."""
+        """Reads the logs, which can take long where a file server is away."""
         if self._logs is None:
             return
         reports = self._logs.poll(now_s)
@@ -64,8 +64,8 @@ class Voices:
         for source, problem in self._logs.problems().items():
             self._once.log(f"{source}: {problem}")
 
-    def heard(self, jobs: Sequence[str]) -> tuple[list[Observation], list[Observation]]:
-        """What was said since the last call: from logs, and pushed.
+    def take(self, jobs: Sequence[str]) -> tuple[list[Observation], list[Observation]]:
+        """What came since the last call: from logs, and pushed.
 
         `jobs` are those that run here: a log that names no job belongs to the only one.
         """
@@ -82,10 +82,10 @@ class Voices:
         """By job, what its MFU can be made of, as far as it is fresh."""
         self._newest = {
             job: fresh
-            for job, said in self._newest.items()
-            if (fresh := {k: v for k, v in said.items() if v[1] >= now_s - FRESH_S})
+            for job, newest in self._newest.items()
+            if (fresh := {k: v for k, v in newest.items() if v[1] >= now_s - FRESH_S})
         }
-        return {job: {k: v for k, (v, _) in said.items()} for job, said in self._newest.items()}
+        return {job: {k: v for k, (v, _) in newest.items()} for job, newest in self._newest.items()}
 
     def counts(self) -> dict[str, int]:
         """What became of the logs, by outcome."""
@@ -99,12 +99,12 @@ class Voices:
         job = str(observation.entity.attributes.get("ofu.job.id", observation.entity.id))
         for key in BASES:
             if key in observation.values:
-                said = observation.values[key], self._clock.now_s()
-                self._newest.setdefault(job, {})[key] = said
+                newest = observation.values[key], self._clock.now_s()
+                self._newest.setdefault(job, {})[key] = newest
 
 
 def _observation(report: JobReport, job: str) -> Observation | None:
-    """A report as an observation of its job; None when nobody knows whose it is."""
+    """A report as an observation of its job; None when its job is not known."""
     if not job:
         return None
     entity = Entity("job", job, {"ofu.job.id": job})
@@ -126,35 +126,35 @@ def _values(report: JobReport) -> Iterator[tuple[str, float]]:
 
 
 class JobCollector:
-    """The jobs on this node's GPUs: their OFU from the counters, their MFU from what they say."""
+    """The jobs on this node's GPUs: their OFU from counters, their MFU from what they report."""
 
-    def __init__(self, config: Config, voices: Voices) -> None:
+    def __init__(self, config: Config, reports: JobReports) -> None:
         self._aggregator = JobAggregator(job_settings(config.jobs))
-        self._voices = voices
+        self._reports = reports
 
     def collect(self, observations: Sequence[Observation], now_s: float) -> Collected:
         shares = {o.entity.id: o.values[SHARE] for o in observations if SHARE in o.values}
         jobs = {str(o.entity.attributes["ofu.job.id"]) for o in observations if _has_job(o)}
-        logged, pushed = self._voices.heard(sorted(jobs))
-        figures = self._voices.figures(now_s)
-        told = self._aggregator.aggregate(observations, shares, figures)
-        known = {o.entity.id: o.entity for o in told}
+        logged, pushed = self._reports.take(sorted(jobs))
+        figures = self._reports.figures(now_s)
+        observed = self._aggregator.aggregate(observations, shares, figures)
+        known = {o.entity.id: o.entity for o in observed}
         logged = [_of(known.get(o.entity.id, o.entity), o) for o in logged]
         pushed = [_of(known.get(o.entity.id, o.entity), o) for o in pushed]
-        return Collected([*told, *logged], [*told, *logged, *pushed])
+        return Collected([*observed, *logged], [*observed, *logged, *pushed])
 
 
 class FleetCollector:
     """A gateway: the jobs over all nodes that send to it."""
 
-    def __init__(self, config: Config, store: Store, voices: Voices) -> None:
+    def __init__(self, config: Config, store: Store, reports: JobReports) -> None:
         self._jobs = FleetJobs(store, job_settings(config.jobs))
-        self._voices = voices
+        self._reports = reports
 
     def collect(self, observations: Sequence[Observation], now_s: float) -> Collected:  # noqa: ARG002
-        logged, pushed = self._voices.heard(())
-        told = self._jobs.tick(now_s)
-        return Collected([*told, *logged], [*told, *logged, *pushed])
+        logged, pushed = self._reports.take(())
+        observed = self._jobs.tick(now_s)
+        return Collected([*observed, *logged], [*observed, *logged, *pushed])
 
 
 def _has_job(observation: Observation) -> bool:

@@ -1,4 +1,4 @@
-"""What an agent does each interval: read the GPUs of a node, or look over those of a fleet.
+"""What an agent does each interval: read the GPUs of a node, or those of a fleet.
 
 Enters: the scheduled instant. Leaves: a round in the pipeline.
 """
@@ -9,12 +9,11 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from otel_ofu.app.collectors import FlagCollector, Processing, collectors
-from otel_ofu.app.deriving import deriver
-from otel_ofu.app.job_reports import FleetCollector, JobCollector, Voices
+from otel_ofu.app.collectors import FlagCollector, GpuProcesses, collectors
+from otel_ofu.app.job_reports import FleetCollector, JobCollector, JobReports
 from otel_ofu.app.owners import Holders, job_finder
 from otel_ofu.app.pipeline import Pipeline
-from otel_ofu.app.prepare import Prepared
+from otel_ofu.app.prepare import Prepared, deriver
 from otel_ofu.app.sampler import Sampler
 from otel_ofu.app.source_reader import ThreadReader
 from otel_ofu.app.sources import Chosen
@@ -35,10 +34,15 @@ class Work(Protocol):
 
 
 class NodeWork:
-    """Reads one source; looks who owns the GPUs, what their processes carry, how the node does."""
+    """Reads one source; finds the owners of the GPUs, the flags of processes, the node's load."""
 
     def __init__(
-        self, prepared: Prepared, chosen: Chosen, pipeline: Pipeline, voices: Voices, clock: Clock
+        self,
+        prepared: Prepared,
+        chosen: Chosen,
+        pipeline: Pipeline,
+        reports: JobReports,
+        clock: Clock,
     ) -> None:
         config, host = prepared.config, pipeline.host
         self._sampler = Sampler(
@@ -56,15 +60,15 @@ class NodeWork:
         if chosen.name == "demo":
             config = _without_processes(config)
         self._holders = Holders(config.receivers.gpu.nvml.library, clock)
-        processing = Processing(self._holders.processes)
-        found = collectors(config.evidence, prepared.flags, host, processing, clock)
+        gpu_processes = GpuProcesses(self._holders.processes)
+        found = collectors(config.evidence, prepared.flags, host, gpu_processes, clock)
         for collector in found:
             if isinstance(collector, FlagCollector):
                 pipeline.telemetry.meter.watch("flags", collector.counts)
         pipeline.collectors += found
-        pipeline.collectors.append(JobCollector(config, voices))
+        pipeline.collectors.append(JobCollector(config, reports))
         self._finder = job_finder(
-            config, processing.processes, self._sampler.devices, self._sampler.source_owners
+            config, gpu_processes.processes, self._sampler.devices, self._sampler.source_owners
         )
         if self._finder is not None:
             finder = self._finder
@@ -91,9 +95,11 @@ def _without_processes(config: Config) -> Config:
 class GatewayWork:
     """Has no GPUs: other agents send theirs, and the jobs over all of them are made here."""
 
-    def __init__(self, config: Config, pipeline: Pipeline, store: Store, voices: Voices) -> None:
+    def __init__(
+        self, config: Config, pipeline: Pipeline, store: Store, reports: JobReports
+    ) -> None:
         self._pipeline = pipeline
-        pipeline.collectors.append(FleetCollector(config, store, voices))
+        pipeline.collectors.append(FleetCollector(config, store, reports))
 
     def tick(self, now_s: float) -> None:  # noqa: ARG002 - the pipeline has a clock
         self._pipeline.take(())
@@ -103,9 +109,9 @@ class GatewayWork:
 
 
 def work(
-    prepared: Prepared, chosen: Chosen, pipeline: Pipeline, voices: Voices, clock: Clock
+    prepared: Prepared, chosen: Chosen, pipeline: Pipeline, reports: JobReports, clock: Clock
 ) -> Work:
     """A node's work, or a gateway's where no source is configured."""
     if chosen.name == "none" and pipeline.rules is not None:
-        return GatewayWork(prepared.config, pipeline, pipeline.rules.store, voices)
-    return NodeWork(prepared, chosen, pipeline, voices, clock)
+        return GatewayWork(prepared.config, pipeline, pipeline.rules.store, reports)
+    return NodeWork(prepared, chosen, pipeline, reports, clock)

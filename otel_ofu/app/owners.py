@@ -20,20 +20,20 @@ log = logging.getLogger(__name__)
 
 
 class Holders:
-    """The processes on each GPU, asked of the driver by a session of its own.
+    """The processes on each GPU, from the driver through a session of its own.
 
     The sampler's session belongs to its thread; any source may be the one that reads. A machine
-    without the driver has none, and says so once.
+    without the driver has none, which is logged once.
     """
 
     def __init__(self, library: str, clock: Clock) -> None:
         self._source = NvmlSource(library, clock=clock)
         self._lock = threading.Lock()
         self._worked = False
-        self._told = False
+        self._logged = False
 
     def processes(self) -> Sequence[GpuProcess]:
-        """Raises SourceError when a driver that worked before cannot be asked."""
+        """Raises SourceError when a driver that worked before does not answer."""
         with self._lock:
             try:
                 found = self._source.processes()
@@ -41,7 +41,7 @@ class Holders:
                 self._source.close()
                 if self._worked:
                     raise
-                self._tell(error)
+                self._log(error)
                 return ()
             except SourceError:
                 self._source.close()
@@ -49,9 +49,9 @@ class Holders:
             self._worked = True
             return found
 
-    def _tell(self, error: SourceUnavailable) -> None:
-        if not self._told:
-            self._told = True
+    def _log(self, error: SourceUnavailable) -> None:
+        if not self._logged:
+            self._logged = True
             log.info("no process on a GPU is seen, so owners and flags are not: %s", error)
 
     def close(self) -> None:

@@ -6,22 +6,66 @@ Enters: observations and scheduled instants. Leaves: telemetry, events, alerts, 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 
 from otel_ofu.app.collectors import Collector
 from otel_ofu.app.findings import FindingLog
-from otel_ofu.app.routing import Routing
 from otel_ofu.app.rules import AgentRules, RulesContext
 from otel_ofu.app.telemetry import Dependencies, Telemetry
+from otel_ofu.config import Config
 from otel_ofu.diagnose import card
 from otel_ofu.export.finding import finding_event
 from otel_ofu.model import Finding, Observation
 from otel_ofu.model.clock import Clock
+from otel_ofu.notify import Delivery, Router
+from otel_ofu.outbox.queues import Outbox
+from otel_ofu.outbox.tally import Observe
 
 log = logging.getLogger(__name__)
 
 Show = Callable[[str], None]
 """Shows a person a text."""
+
+
+# Starting value: group_wait is written in seconds.
+TICK_S = 1.0
+
+
+class Routing:
+    """Thread-safe. The config was checked when it was read."""
+
+    def __init__(
+        self, config: Config, outbox: Outbox, clock: Clock, state_dir: Path | None, observe: Observe
+    ) -> None:
+        self._router = Router(config.route, outbox, clock, state_dir)
+        self._delivery = Delivery(config.route, outbox, clock, os.environ, observe)
+        self._begun = False
+
+    def start(self) -> None:
+        self._delivery.start()
+
+    def handle(self, findings: Sequence[Finding]) -> None:
+        self._router.handle(findings)
+
+    def tick(self, now_s: float) -> None:
+        self._router.tick(now_s)
+
+    def retain(self, fingerprints: Collection[str]) -> None:
+        """After a restart: ends alerts of findings that the engine does not know any more."""
+        if not self._begun:
+            self._begun = True
+            self._router.retain(fingerprints)
+
+    def stop(self, deadline_s: float) -> None:
+        """Makes the senders end within the deadline, and returns at once."""
+        self._router.close()
+        self._delivery.stop(deadline_s)
+
+    def shutdown(self, deadline_s: float) -> int:
+        """How many notifications are left; they are kept for the next start."""
+        return self._delivery.shutdown(deadline_s)
 
 
 class Pipeline:
@@ -77,7 +121,7 @@ class Pipeline:
 
     def _report(self, finding: Finding) -> None:
         """The event first: it is kept before anything else is tried."""
-        self.telemetry.tell(finding_event(finding))
+        self.telemetry.export_event(finding_event(finding))
         self.routing.handle([finding])
         self._log.add(finding)
         shadow = "(shadow) " if finding.shadow else ""

@@ -11,16 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from otel_ofu.app.deriving import skus
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.catalog.skus import Skus, load_skus
-from otel_ofu.config import Config, ReadConfig
+from otel_ofu.catalog.skus import InvalidSkus, Skus, load_skus
+from otel_ofu.config import Config, Gpu, ReadConfig
+from otel_ofu.derive import Deriver, DeriverSettings
+from otel_ofu.derive.settings import parse_reference_clock
 from otel_ofu.diagnose import CauseCatalogue, load_causes
 from otel_ofu.evidence import FlagCatalogue, load_flags
 from otel_ofu.export.settings import header_list
 from otel_ofu.export.targets import OtlpTarget, otlp_targets
 from otel_ofu.files.shipped import shipped
-from otel_ofu.files.yaml import Steps
+from otel_ofu.files.yaml import Steps, read_yaml
 from otel_ofu.mfu import SeriesNames, built_in_names
 from otel_ofu.model.errors import ConfigError, Problem
 from otel_ofu.rules.files.load import load_rules
@@ -50,7 +51,7 @@ class Prepared:
     rules: LoadedRules | None
 
     def host_name(self, default: str) -> str:
-        """The name of this node: what the user says, else `default`."""
+        """The name of this node: what the user gives, else `default`."""
         return self.attributes.get("host.name", default)
 
 
@@ -67,7 +68,7 @@ def prepare(read: ReadConfig, environ: Mapping[str, str]) -> Prepared:
         load_skus(),
     )
     steps = ("evidence", "flags", "files")
-    files = loading.good(config.evidence.flags.files, steps)
+    files = loading.usable(config.evidence.flags.files, steps)
     flags = loading.attempt(steps, lambda: load_flags(files), FlagCatalogue((), ()))
     names = built_in_names().extended(config.mfu.metrics)
     rules = _rules(loading) if config.rules.enabled else None
@@ -92,7 +93,7 @@ class _Loading:
             self._problems += [self._placed(problem, steps) for problem in error.problems]
             return instead
 
-    def good(self, files: Sequence[str], steps: Steps) -> Sequence[str]:
+    def usable(self, files: Sequence[str], steps: Steps) -> Sequence[str]:
         """The items of the list at `steps` that are no mistakes."""
         return [file for i, file in enumerate(files) if not self.read.is_mistaken(*steps, i)]
 
@@ -116,7 +117,7 @@ class _Loading:
 
 
 def _targets(loading: _Loading, environ: Mapping[str, str]) -> Sequence[OtlpTarget]:
-    """With a mistake in an exporter that is configured, what the environment says is not used."""
+    """With a mistake in an exporter that is configured, the environment is not used."""
     exporters = loading.read.config.exporters
     if loading.read.holds_mistakes("exporters"):
         return ()
@@ -131,7 +132,7 @@ def _rules(loading: _Loading) -> LoadedRules | None:
     causes = loading.attempt(("rules", "causes_file"), lambda: configured_causes(config), None)
     names = causes.names if causes else None  # its mistakes are reported; those of rules as well
     steps = ("rules", "paths")
-    paths = loading.good(config.rules.paths, steps) or [str(shipped("rules"))]
+    paths = loading.usable(config.rules.paths, steps) or [str(shipped("rules"))]
     rules = loading.attempt(steps, lambda: load_rules(paths, registry, names), None)
     return LoadedRules(rules, causes) if rules is not None and causes is not None else None
 
@@ -154,7 +155,7 @@ def configured_causes(config: Config) -> CauseCatalogue:
 
 
 def resource_attributes(config: Config, environ: Mapping[str, str]) -> dict[str, str]:
-    """What a user says of the resource of everything that is sent: the file before variables.
+    """What a user gives for the resource of everything that is sent: the file before variables.
 
     Source: OpenTelemetry specification, resource SDK: OTEL_SERVICE_NAME goes before
     OTEL_RESOURCE_ATTRIBUTES.
@@ -166,3 +167,37 @@ def resource_attributes(config: Config, environ: Mapping[str, str]) -> dict[str,
         raise ConfigError([problem]) from error
     service = environ.get("OTEL_SERVICE_NAME", "").strip()
     return {**given, **({"service.name": service} if service else {}), **config.resource}
+
+
+def deriver(gpu: Gpu, host: str, *, known: Skus | None = None, node_name: str = "") -> Deriver:
+    """Ready for the sampler. `node_name`: what a user gives, else `host` where a GPU has none.
+
+    Raises ConfigError for a bad SKU file, unless its models are `known`.
+    """
+    return Deriver(
+        DeriverSettings(
+            skus=skus(gpu.skus_file) if known is None else known,
+            node_name=node_name,
+            reference_clock=parse_reference_clock(gpu.reference_clock),
+            precision=gpu.precision,
+            host_name=host,
+            serial_numbers=gpu.serial_numbers,
+        )
+    )
+
+
+def skus(path: str) -> Skus:
+    """The built-in models, and those of the user's file."""
+    if not path:
+        return load_skus()
+    file = read_yaml(path)
+    try:
+        return load_skus().extended(file.tree)
+    except InvalidSkus as error:
+        problems = [
+            file.key_problem(steps, message)
+            if message.startswith("unknown key")
+            else file.problem(steps, message)
+            for steps, message in error.faults
+        ]
+        raise ConfigError(problems) from error

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from otel_ofu.app.deriving import deriver
+from otel_ofu.app.prepare import deriver
 from otel_ofu.config import Gpu
 from otel_ofu.mfu.report import TERA
 from otel_ofu.model.errors import ConfigError, Problem

@@ -76,7 +76,7 @@ class Sampler:
         self._budget_s = budget_s
         self._meter = meter
         self._known: dict[str, Reading] = {}
-        self._words = ""
+        self._message = ""
         self.owners: Owners | None = None
         """Who owns the devices at an instant; set before the first round, if at all."""
 
@@ -97,7 +97,7 @@ class Sampler:
         self._reader.close(deadline_s)
 
     def source_owners(self) -> dict[str, Mapping[str, str]]:
-        """What the source itself says of the owners, by device, as of the last round."""
+        """What the source itself reports of the owners, by device, as of the last round."""
         return {uuid: reading.owner for uuid, reading in self._known.items() if reading.owner}
 
     def _derived(self, readings: Sequence[Reading], now_s: float) -> list[Observation]:
@@ -119,7 +119,7 @@ class Sampler:
         return observations
 
     def _gaps(self, answer: Answer, now_s: float) -> list[Reading]:
-        gap = Gap(GapReason.FAILED, answer.words)
+        gap = Gap(GapReason.FAILED, answer.message)
         return [_absent(reading, gap, now_s) for reading in self._known.values()]
 
     def _count(self, answer: Answer) -> None:
@@ -131,12 +131,12 @@ class Sampler:
 
     def _tell(self, answer: Answer) -> None:
         """One line per distinct trouble, one when it is over."""
-        told = answer.trouble if answer.trouble == "late" else answer.words
-        if told and told != self._words:
-            log.warning("%s: %s; its values are gaps", self._reader.name, answer.words)
-        if self._words and not answer.trouble:
+        message = answer.trouble if answer.trouble == "late" else answer.message
+        if message and message != self._message:
+            log.warning("%s: %s; its values are gaps", self._reader.name, answer.message)
+        if self._message and not answer.trouble:
             log.info("%s: answers again", self._reader.name)
-        self._words = told
+        self._message = message
 
 
 def _shared(observation: Observation, share: float) -> Observation:

@@ -86,7 +86,7 @@ class Scheduler:
 
         logging.getLogger("apscheduler").setLevel(logging.CRITICAL)  # `outcome` reports instead
         # Its pools are joined at exit: a tick that hangs (a dead file server) would keep the
-        # process alive after it was told to end. So it only starts ticks, on our threads.
+        # process alive after it had to end. So it only starts ticks, on our threads.
         self._scheduler = BackgroundScheduler(timezone=UTC, executors={"default": DebugExecutor()})
         for name in self._ticks:
             self._add(name)

@@ -27,14 +27,14 @@ LONGEST_BACKOFF_S = 60.0  # starting value
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of asking: readings, or a trouble and the source's words for it.
+    """What came of asking: readings, or a trouble and the source's message.
 
     `seconds` is the time that the call took.
     """
 
     readings: Sequence[Reading] = ()
     trouble: Trouble = ""
-    words: str = ""
+    message: str = ""
     seconds: float = 0.0
 
 
@@ -62,12 +62,12 @@ class Lifecycle:
         self._failures = 0
         self._backoff_s = FIRST_BACKOFF_S
         self._open_again_s = 0.0
-        self._words = ""
+        self._message = ""
 
     def read(self, now_s: float) -> Answer:
         started_s = self._clock.monotonic_s()
         if self._source is None and started_s < self._open_again_s:
-            return Answer(trouble="unavailable", words=self._words)
+            return Answer(trouble="unavailable", message=self._message)
         try:
             readings = self._opened().read(now_s)
         except SourceUnavailable as error:
@@ -84,7 +84,7 @@ class Lifecycle:
             try:
                 source.close()
             except Exception as error:  # noqa: BLE001 - it is closed either way
-                self._words = _words(error)
+                self._message = _message_of(error)
 
     def _opened(self) -> Source:
         if self._source is None:
@@ -92,7 +92,7 @@ class Lifecycle:
         return self._source
 
     def _failed(self, error: Exception, started_s: float, *, rebuild: bool) -> Answer:
-        self._words = _words(error)
+        self._message = _message_of(error)
         self._failures += 1
         now_s = self._clock.monotonic_s()
         if rebuild or self._source is None or self._failures >= REBUILD_AFTER:
@@ -100,11 +100,11 @@ class Lifecycle:
             self._failures = 0
             self._open_again_s = now_s + self._backoff_s
             self._backoff_s = min(2 * self._backoff_s, LONGEST_BACKOFF_S)
-        return Answer(trouble="failed", words=self._words, seconds=now_s - started_s)
+        return Answer(trouble="failed", message=self._message, seconds=now_s - started_s)
 
 
-def _words(error: Exception) -> str:
-    text = str(error).strip() or "no further words"
+def _message_of(error: Exception) -> str:
+    text = str(error).strip() or "no further message"
     return text if isinstance(error, SourceError) else f"{type(error).__name__}: {text}"
 
 
@@ -119,7 +119,7 @@ class ThreadReader:
         self.name = name
         self._life = Lifecycle(factory, clock)
         self._clock = clock
-        self._asked: queue.SimpleQueue[float | None] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[float | None] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
         self._busy_since_s: float | None = None
         self._thread = threading.Thread(target=self._work, name=f"source-{name}", daemon=True)
@@ -128,18 +128,18 @@ class ThreadReader:
     def read(self, now_s: float, budget_s: float) -> Answer:
         if self._busy_since_s is not None and not self._drop_late_answer():
             waited_s = self._clock.monotonic_s() - self._busy_since_s
-            return Answer(trouble="late", words=f"no answer for {waited_s:.0f} s")
+            return Answer(trouble="late", message=f"no answer for {waited_s:.0f} s")
         self._busy_since_s = self._clock.monotonic_s()
-        self._asked.put(now_s)
+        self._requests.put(now_s)
         try:
             answer = self._answers.get(timeout=budget_s)
         except queue.Empty:
-            return Answer(trouble="late", words=f"no answer within {budget_s:.1f} s")
+            return Answer(trouble="late", message=f"no answer within {budget_s:.1f} s")
         self._busy_since_s = None
         return answer
 
     def close(self, deadline_s: float) -> None:
-        self._asked.put(None)
+        self._requests.put(None)
         self._thread.join(deadline_s)
 
     def _drop_late_answer(self) -> bool:
@@ -151,6 +151,6 @@ class ThreadReader:
         return True
 
     def _work(self) -> None:
-        while (now_s := self._asked.get()) is not None:
+        while (now_s := self._requests.get()) is not None:
             self._answers.put(self._life.read(now_s))
         self._life.close()

@@ -28,7 +28,7 @@ def state_dir(configured: str, environ: Mapping[str, str]) -> Path:
         probe.touch()
         probe.unlink()
     except OSError as error:
-        if is_full(error):  # each part says what it cannot keep
+        if is_full(error):  # each part logs what it cannot keep
             return folder
         raise OtelOfuError(
             f"state_dir {folder} cannot be written: {error.strerror}; "

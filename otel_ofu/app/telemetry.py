@@ -105,7 +105,7 @@ class Telemetry:
         self._open_page(registry, common)
 
     @property
-    def places(self) -> list[str]:
+    def endpoints(self) -> list[str]:
         """Where telemetry goes, for people."""
         parts = self._parts
         served = [f"http://{parts.server.address}{METRICS}"] if parts.server else []
@@ -128,7 +128,7 @@ class Telemetry:
         for screen in tuple(self._parts.screens):
             self._show(screen, observations)
 
-    def tell(self, event: Event) -> None:
+    def export_event(self, event: Event) -> None:
         """One event, kept before it is sent, ahead of all metrics. Called from any thread."""
         bodies = encode_logs([event], self._common, __version__)
         self._send(bodies, "logs", Priority.EVENTS)
@@ -148,7 +148,7 @@ class Telemetry:
     def drain(self, deadline_s: float) -> None:
         """Ends all series and sends what it can within the deadline."""
         for screen in self._parts.screens:
-            with suppress(OSError):  # its reader went away; there is nobody to tell
+            with suppress(OSError):  # its reader went away; nobody sees it
                 screen.close()
         if self._parts.senders or self._parts.file:
             self._send(self._encoder.encode(()))
@@ -193,7 +193,7 @@ class Telemetry:
             screen.export(observations)
         except OSError as error:
             self._parts.screens.remove(screen)
-            if self.places:
+            if self.endpoints:
                 log.warning("terminal: %s; nothing more is shown", error.strerror)
             else:
                 self._unseen.set()
@@ -231,8 +231,8 @@ class Telemetry:
                     lambda: page.text(clock.now_s()), config.exporters.prometheus
                 )
             except ValueError as error:
-                place = "exporters.prometheus.listen"
-                raise ConfigError([Problem(place, 0, 0, str(error))]) from error
+                key = "exporters.prometheus.listen"
+                raise ConfigError([Problem(key, 0, 0, str(error))]) from error
             self._parts.page = page
 
 

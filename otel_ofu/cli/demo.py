@@ -16,9 +16,8 @@ from msgspec.structs import replace
 
 from otel_ofu.app.agent import stop_signals
 from otel_ofu.app.demo_collectors import DemoCollector
-from otel_ofu.app.deriving import deriver
 from otel_ofu.app.pipeline import Pipeline
-from otel_ofu.app.prepare import Prepared, prepare
+from otel_ofu.app.prepare import Prepared, deriver, prepare
 from otel_ofu.app.replay import Replay, demo_instants
 from otel_ofu.app.telemetry import Dependencies, Telemetry
 from otel_ofu.cli import options
@@ -28,7 +27,7 @@ from otel_ofu.model import Observation
 from otel_ofu.model.clock import SystemClock, VirtualClock
 from otel_ofu.sources.demo import DemoSource, load_library
 
-Told = Lines | GpuTable
+ScreenType = Lines | GpuTable
 
 HOST = "demo-node"
 
@@ -39,7 +38,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "counters go through the same code as those of real GPUs."
     )
     options.add_config(parser)
-    parser.add_argument("--scenario", metavar="NAME", help="what happens; --list tells the names")
+    parser.add_argument("--scenario", metavar="NAME", help="what happens; --list shows the names")
     parser.add_argument("--list", action="store_true", help="list the scenarios and stop")
     parser.add_argument(
         "--speed",
@@ -63,22 +62,22 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 class Story:
-    """Tells on the screens what truly happens on the simulated node, when it changes."""
+    """Shows on the screens what truly happens on the simulated node, when it changes."""
 
-    def __init__(self, source: DemoSource, screens: Sequence[Told]) -> None:
+    def __init__(self, source: DemoSource, screens: Sequence[ScreenType]) -> None:
         self._source = source
         self._screens = screens
-        self._told = ""
+        self._shown = ""
 
     def export(self, observations: Sequence[Observation]) -> None:
         if not observations:
             return
         facts = self._source.facts_at(observations[0].window.end_s)
         text = "; ".join(fact.title for fact in facts) or "a healthy training job"
-        if text != self._told:
+        if text != self._shown:
             for screen in self._screens:
                 screen.note(f"what happens: {text}")
-            self._told = text
+            self._shown = text
 
     def close(self) -> None:
         """Nothing is held."""
@@ -136,7 +135,7 @@ def _play(
     shared = Dependencies(prepared, real, None, HOST)
     telemetry = Telemetry(shared, [Story(source, screens), *screens], stopped)
     clock = VirtualClock(start_s)
-    pipeline = Pipeline(shared, telemetry, options.words(screens), clock)
+    pipeline = Pipeline(shared, telemetry, options.show(screens), clock)
     pipeline.collectors.append(DemoCollector(prepared, source, pipeline.host))
     pipeline.start()
     given = prepared.attributes.get("host.name", "")

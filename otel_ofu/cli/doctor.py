@@ -17,7 +17,7 @@ from otel_ofu.model.clock import SystemClock
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Looks at every source of counters, every GPU and every endpoint, changes "
+        "Examines every source of counters, every GPU and every endpoint, changes "
         "nothing, and ends with 1 if the agent could not run."
     )
     options.add_config(parser)
@@ -55,10 +55,10 @@ def _gpu(gpu: GpuReport) -> Iterator[str]:
         if text:
             yield f"      {text}"
     for check in gpu.sources:
-        yield f"      {'+' if check.good else '-'} {check.subject}: {check.words}"
+        yield f"      {'+' if check.ok else '-'} {check.subject}: {check.message}"
 
 
 def _check(check: Check) -> Iterator[str]:
-    yield f"  {'+' if check.good else '-'} {check.subject:8} {check.words}"
+    yield f"  {'+' if check.ok else '-'} {check.subject:8} {check.message}"
     if check.remedy:
         yield f"             -> {check.remedy}"

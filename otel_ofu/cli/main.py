@@ -1,6 +1,6 @@
-"""The verbs put together. Exit status: 0 done, 1 it could not run, 2 wrong words or wrong file.
+"""The verbs put together. Exit status: 0 done, 1 it could not run, 2 a user's mistake.
 
-Enters: the words of a command line. Leaves: an exit status; every error in one line on stderr.
+Enters: the arguments of a command line. Leaves: an exit status; every error in one line on stderr.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "run": ("run_agent", "read GPUs, derive OFU, send it, judge it"),
     "demo": ("demo", "a simulated node of 8 GPUs with scripted troubles"),
     "doctor": ("doctor", "what works on this machine, and what to do about the rest"),
-    "record": ("record", "write what the source says into a file"),
+    "record": ("record", "write what the source reads into a file"),
     "replay": ("replay", "play a recording, or a CSV with a column map"),
     "report": ("report", "OFU beside the MFU that jobs report, as a page"),
     "rules": ("rules", "check, test, try, export and explain rules"),
@@ -34,16 +34,16 @@ VERBS: Mapping[str, tuple[str, str]] = {
 """Verb -> its module in this folder, and what it does. Only the module that is used is imported."""
 
 
-def parser(words: Sequence[str]) -> argparse.ArgumentParser:
-    """The parser for these words: the verb that they name in full, the others by name."""
+def parser(given: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser for these arguments: the verb that they name in full, the others by name."""
     top = argparse.ArgumentParser(
         prog="otel-ofu",
         description="Overall FLOP Utilization of GPUs, as OpenTelemetry metrics.",
-        epilog="First steps: otel-ofu demo; otel-ofu doctor. `otel-ofu VERB --help` tells more.",
+        epilog="First steps: otel-ofu demo; otel-ofu doctor. `otel-ofu VERB --help` shows more.",
     )
     top.add_argument("--version", action="version", version=f"otel-ofu {__version__}")
     verbs = top.add_subparsers(title="verbs", metavar="VERB", required=True)
-    wanted = next((word for word in words if not word.startswith("-")), "")
+    wanted = next((word for word in given if not word.startswith("-")), "")
     for verb, (module, text) in VERBS.items():
         made = verbs.add_parser(verb, help=text)
         if verb == wanted:
@@ -51,12 +51,12 @@ def parser(words: Sequence[str]) -> argparse.ArgumentParser:
     return top
 
 
-def run(words: Sequence[str]) -> int:
+def run(given: Sequence[str]) -> int:
     """Runs one verb. Never raises for anything that a user or a machine did."""
     if sys.stdout is None:  # closed by whoever started it
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - as long as the process
     try:
-        arguments = parser(words).parse_args(words)
+        arguments = parser(given).parse_args(given)
         status: int = arguments.verb(arguments)
         sys.stdout.flush()
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""Words that several verbs share, and what they mean.
+"""Options that several verbs share, and what they mean.
 
 Enters: parsed arguments. Leaves: a config, a host name, a screen.
 """
@@ -77,7 +77,7 @@ def host_name() -> str:
 def screen(
     mode: str, title: str, *, sends: bool = False, out: TextIO | None = None
 ) -> list[Lines | GpuTable]:
-    """What the config calls console.mode; `auto` looks at what the output is."""
+    """What the config calls console.mode; `auto` depends on what the output is."""
     out = out or sys.stdout
     if mode == "auto":
         mode = "table" if out.isatty() else ("off" if sends else "lines")
@@ -90,16 +90,16 @@ def screen(
     return [GpuTable(Console(file=out), title=title)]
 
 
-def words(screens: Sequence[Lines | GpuTable]) -> Callable[[str], None]:
+def show(screens: Sequence[Lines | GpuTable]) -> Callable[[str], None]:
     """Where a sentence for people goes: the screens, or without any the log."""
 
-    def say(text: str) -> None:
+    def to_screens(text: str) -> None:
         for each in screens:
             each.note(text)
         if not screens:
             log.warning("%s", text)
 
-    return say
+    return to_screens
 
 
 def logging_to_stderr(level: str) -> None:

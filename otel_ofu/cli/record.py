@@ -1,4 +1,4 @@
-"""`otel-ofu record`: what the source says, into a file that can be replayed.
+"""`otel-ofu record`: what the source reads, into a file that can be replayed.
 
 Enters: a source. Leaves: a recording, line by line, until a signal comes.
 """
@@ -105,5 +105,5 @@ def _run(config: Config, chosen: Chosen, limit_s: float | None, stopped: threadi
     shared = Dependencies(prepared, SystemClock(), None, options.host_name())
     screens = options.screen(config.exporters.console.mode, "recording")
     telemetry = Telemetry(shared, screens, stopped)
-    pipeline = Pipeline(shared, telemetry, options.words(screens))
+    pipeline = Pipeline(shared, telemetry, options.show(screens))
     run_until(stopped, Agent(prepared, chosen, pipeline), limit_s)

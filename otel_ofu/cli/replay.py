@@ -1,6 +1,6 @@
 """`otel-ofu replay`: a recording through the same code as life, and what it comes to.
 
-Enters: a recording, or a CSV with a column map. Leaves: a summary per GPU; telemetry if asked for.
+Enters: a recording, or a CSV with a column map. Leaves: a summary per GPU; telemetry if configured.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from otel_ofu.app.agent import stop_signals
-from otel_ofu.app.deriving import deriver
-from otel_ofu.app.prepare import prepare
+from otel_ofu.app.prepare import deriver, prepare
 from otel_ofu.app.replay import Replay, recorded_instants
 from otel_ofu.app.telemetry import Dependencies, Telemetry
 from otel_ofu.cli import options
@@ -33,7 +32,7 @@ MEANS = ("ofu", "tensor_active", "clock_factor", "sm_active", "dram_active", "gp
 def add(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Plays a recording through the same code as life and prints means per GPU. "
-        "For the CSV of another program, --columns says what its columns mean "
+        "For the CSV of another program, --columns has what its columns mean "
         "(config/columns/ has examples, docs/recording-format.md explains them)."
     )
     parser.add_argument("file", metavar="FILE", help="a recording of `otel-ofu record`, or a CSV")

@@ -15,8 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from shutil import copytree
 
-from otel_ofu.app.deriving import deriver
-from otel_ofu.app.prepare import configured_rules
+from otel_ofu.app.prepare import configured_rules, deriver
 from otel_ofu.app.state import could_be_state_dir
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.cli import options

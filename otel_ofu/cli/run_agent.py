@@ -29,7 +29,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Reads the GPUs of this machine, derives OFU, and sends it. Without a config "
         "the source is found by itself (DCGM, NVML, or an exporter on localhost:9400) and "
-        "OTEL_EXPORTER_OTLP_ENDPOINT says where to send."
+        "OTEL_EXPORTER_OTLP_ENDPOINT is where to send."
     )
     options.add_config(parser)
     parser.add_argument("--check", action="store_true", help="check the config and stop")
@@ -81,14 +81,14 @@ class _Run:
         title = f"otel-ofu {__version__}: {self.chosen.message}"
         screens = options.screen(config.exporters.console.mode, title, sends=sends)
         telemetry = Telemetry(shared, screens, stopped)
-        pipeline = Pipeline(shared, telemetry, options.words(screens))
+        pipeline = Pipeline(shared, telemetry, options.show(screens))
         agent = Agent(self.prepared, self.chosen, pipeline)
         print(self._first_line(telemetry, agent), file=sys.stderr, flush=True)
         run_until(stopped, agent, self.limit_s)
 
     def _first_line(self, telemetry: Telemetry, agent: Agent) -> str:
         interval_s = float(self.prepared.config.receivers.gpu.interval)
-        where = ", ".join(telemetry.places) or "this terminal alone (no exporter is configured)"
-        listens = f", listening at {', '.join(agent.places)}" if agent.places else ""
-        words = f"{self.chosen.message}{listens}"
-        return f"otel-ofu {__version__}: {words}, every {interval_s:g} s, to {where}"
+        where = ", ".join(telemetry.endpoints) or "this terminal alone (no exporter is configured)"
+        listens = f", listening at {', '.join(agent.endpoints)}" if agent.endpoints else ""
+        reads = f"{self.chosen.message}{listens}"
+        return f"otel-ofu {__version__}: {reads}, every {interval_s:g} s, to {where}"

@@ -4,7 +4,6 @@ Enters: a file, or nothing (then the defaults hold). Leaves: `Config`, or a Conf
 every mistake with file, line and column. Only `app` and `cli` see this package.
 """
 
-from otel_ofu.config.agent import Agent, Jobs
 from otel_ofu.config.load import (
     ReadConfig,
     config_from_text,
@@ -13,7 +12,7 @@ from otel_ofu.config.load import (
     read_config,
 )
 from otel_ofu.config.receivers import Gpu, Receivers
-from otel_ofu.config.types import Config
+from otel_ofu.config.types import Agent, Config, Jobs
 
 __all__ = [
     "Agent",

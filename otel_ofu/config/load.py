@@ -13,10 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import cast
 
+import msgspec
 from msgspec import inspect
 
-from otel_ofu.config.plugins import config_type
+from otel_ofu import notify
 from otel_ofu.config.types import Config
 from otel_ofu.files.settings import Surroundings, hook, mistakes
 from otel_ofu.files.yaml import (
@@ -41,7 +43,7 @@ _PLAIN_TYPES = (
 
 @dataclass(frozen=True)
 class ReadConfig:
-    """A file as it was read: what of it is good, and every mistake.
+    """A file as it was read: what of it can be used, and every mistake.
 
     Without a file the defaults hold. No problem shows what could be a token or a password.
     """
@@ -139,7 +141,7 @@ def _masked(problems: Sequence[Problem]) -> list[Problem]:
 
 @cache
 def _plain_keys() -> frozenset[str]:
-    """The keys that take a number or one of a few words, wherever they stand."""
+    """The keys that take a number or one of a few values, wherever they are."""
     plain: set[str] = set()
     other: set[str] = set()
     for struct in _structs(inspect.type_info(Config), set()):
@@ -176,3 +178,22 @@ def _parts(type_: inspect.Type) -> Iterable[inspect.Type]:
     if isinstance(type_, inspect.DictType):
         return [type_.value_type]
     return [type_.item_type] if isinstance(type_, inspect.ListType | inspect.VarTupleType) else []
+
+
+def config_type(file: YamlFile) -> tuple[type[Config], list[Problem]]:
+    """`Config`, or a subclass with the blocks of plugins; only what the file names is loaded."""
+    block = file.tree.get("route") if isinstance(file.tree, dict) else None
+    route, mistakes = notify.settings_type(block)
+    if route is notify.RouteSettings:
+        return Config, []
+    made = msgspec.defstruct(
+        "Config",
+        [("route", route, msgspec.field(default_factory=route))],
+        bases=(Config,),
+        module=__name__,
+        frozen=True,
+        kw_only=True,
+        forbid_unknown_fields=True,
+    )
+    problems = [file.key_problem(("route", *steps), message) for steps, message in mistakes]
+    return cast("type[Config]", made), problems

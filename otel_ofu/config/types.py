@@ -7,19 +7,44 @@ stands here.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
-from otel_ofu.config.agent import Agent, Jobs
 from otel_ofu.config.receivers import Receivers
 from otel_ofu.evidence.settings import EvidenceSettings
 from otel_ofu.export.settings import ExporterSettings
-from otel_ofu.files.settings import Mistake, Settings, Surroundings, WritableFolder
+from otel_ofu.files.settings import (
+    Between,
+    Duration,
+    Mistake,
+    Percent,
+    Settings,
+    Surroundings,
+    WritableFolder,
+)
+from otel_ofu.jobs.settings import JobSettings
 from otel_ofu.mfu.settings import MfuSettings
 from otel_ofu.notify import RouteSettings
 from otel_ofu.outbox.settings import OutboxSettings
 from otel_ofu.rules.settings import RulesSettings
+
+_PART = Between(Percent(0.0001), Percent(1))
+
+
+class Jobs(JobSettings, frozen=True, kw_only=True):
+    """Whose GPU it is, and what its time is held against."""
+
+    target_ofu: Annotated[Percent, _PART] = Percent(0.4)
+    idle_below: Annotated[Percent, _PART] = Percent(0.01)
+
+
+class Agent(Settings, frozen=True, kw_only=True):
+    """`shutdown_deadline`: longest time for sending what is left when the agent stops."""
+
+    metrics_interval: Annotated[Duration, Between(Duration(1), Duration(86400))] = Duration(60)
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    shutdown_deadline: Annotated[Duration, Between(Duration(0), Duration(3600))] = Duration(5)
 
 
 class Config(Settings, frozen=True, kw_only=True):

@@ -47,24 +47,24 @@ YEAR = Duration(365 * 86400)
 
 
 def parse_duration(text: object) -> Duration:
-    """`1h30m` -> 5400.0. ValueError says what is allowed."""
+    """`1h30m` -> 5400.0. ValueError has what is allowed."""
     if not isinstance(text, str) or not _DURATION.fullmatch(text):
         raise ValueError(f"{_shown(text)} is not a duration such as 10s, 500ms, 5m or 2h")
     return Duration(sum(float(n) * _UNITS_S[unit] for n, unit in _DURATION_PART.findall(text)))
 
 
 def parse_size(text: object) -> Size:
-    """`64KiB` -> 65536. ValueError says what is allowed."""
+    """`64KiB` -> 65536. ValueError has what is allowed."""
     return Size(_quantity(text, _UNITS_BYTES, "a size such as 64KiB, 256MiB or 1GiB"))
 
 
 def parse_percent(text: object) -> Percent:
-    """`40%` -> 0.4. ValueError says what is allowed."""
+    """`40%` -> 0.4. ValueError has what is allowed."""
     return Percent(_quantity(text, {"%": 0.01}, "a part such as 40%"))
 
 
 def parse_clock(text: object) -> float:
-    """`1830MHz` -> 1.83e9. ValueError says what is allowed."""
+    """`1830MHz` -> 1.83e9. ValueError has what is allowed."""
     return _quantity(text, _UNITS_HZ, "sku_table, device_max or a clock such as 1830MHz")
 
 

@@ -19,9 +19,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console
 
 from otel_ofu.app.demo_collectors import DemoCollector
-from otel_ofu.app.deriving import deriver
 from otel_ofu.app.pipeline import Pipeline
-from otel_ofu.app.prepare import prepare
+from otel_ofu.app.prepare import deriver, prepare
 from otel_ofu.app.replay import Replay, demo_instants
 from otel_ofu.app.telemetry import Dependencies, Telemetry
 from otel_ofu.catalog.prometheus_names import label_value, metric_name
@@ -114,7 +113,7 @@ def _played(folder: Path, backend: HttpServer, screen: StringIO) -> str:
     try:
         instants = takewhile(lambda now_s: now_s <= END_S, demo_instants(START_S, 10.0))
         replay.play(instants, 0.0, threading.Event())
-        _, url, _ = telemetry.places  # OTLP, the page, the file
+        _, url, _ = telemetry.endpoints  # OTLP, the page, the file
         with urlopen(url, timeout=HANGS_S) as reply:
             return str(reply.read(), "utf-8")
     finally:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from otel_ofu.app.deriving import deriver, skus
+from otel_ofu.app.prepare import deriver, skus
 from otel_ofu.app.replay import Replay, demo_instants, recorded_instants
 from otel_ofu.config import Gpu
 from otel_ofu.derive.settings import parse_reference_clock

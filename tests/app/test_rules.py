@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from otel_ofu.app.deriving import deriver
 from otel_ofu.app.pipeline import Pipeline
-from otel_ofu.app.prepare import configured_rules, prepare
+from otel_ofu.app.prepare import configured_rules, deriver, prepare
 from otel_ofu.app.replay import Replay, demo_instants
 from otel_ofu.app.rules import base_interval_s
 from otel_ofu.app.telemetry import Dependencies, Telemetry

@@ -85,7 +85,7 @@ def test_readings_are_derived_and_emitted() -> None:
 
 
 def test_a_late_source_turns_the_values_of_its_devices_into_gaps_with_its_words() -> None:
-    emitted, counts = run([Answer([reading(10.0)]), Answer(trouble="late", words="no answer")])
+    emitted, counts = run([Answer([reading(10.0)]), Answer(trouble="late", message="no answer")])
     gap = Gap(GapReason.FAILED, "no answer")
     (observation,) = emitted[1]
     assert observation.values == {}
@@ -99,7 +99,7 @@ def test_a_late_source_turns_the_values_of_its_devices_into_gaps_with_its_words(
 
 
 def test_gaps_last_as_long_as_the_trouble() -> None:
-    trouble = Answer(trouble="failed", words="driver gone")
+    trouble = Answer(trouble="failed", message="driver gone")
     emitted, _ = run([Answer([reading(10.0)]), trouble, trouble, Answer([reading(40.0)])])
     assert [len(o[0].values) for o in emitted] == [2, 0, 0, 2]
 
@@ -111,8 +111,8 @@ def test_a_device_that_a_good_round_does_not_have_is_gone() -> None:
 
 def test_each_trouble_is_told_once_and_its_end_too(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
-    trouble = Answer(trouble="failed", words="driver gone")
-    other = Answer(trouble="failed", words="no permission")
+    trouble = Answer(trouble="failed", message="driver gone")
+    other = Answer(trouble="failed", message="no permission")
     run([trouble, trouble, other, Answer([reading(40.0)]), Answer([reading(50.0)])])
     assert [record.message for record in caplog.records] == [
         "fake: driver gone; its values are gaps",

@@ -71,7 +71,7 @@ def test_opening_is_tried_again_ever_more_slowly_up_to_a_minute() -> None:
 
     reader = Lifecycle(factory, clock)
     for _ in range(300):
-        assert reader.read(clock.now_s()).words == "no driver"
+        assert reader.read(clock.now_s()).message == "no driver"
         clock.advance(1.0)
     gaps = [b - a for a, b in itertools.pairwise(attempts)]
     assert gaps == [1, 2, 4, 8, 16, 32, 60, 60, 60]
@@ -82,7 +82,7 @@ def test_a_bug_in_a_source_is_an_answer_too() -> None:
         raise KeyError("uuid")
 
     reader = Lifecycle(lambda: FakeSource(broken), VirtualClock())
-    assert reader.read(0.0).words == "KeyError: 'uuid'"
+    assert reader.read(0.0).message == "KeyError: 'uuid'"
 
 
 def answered(answer: Answer) -> Answer | None:
@@ -100,7 +100,7 @@ def test_a_call_that_hangs_is_late_until_it_ends_and_its_answer_is_dropped() -> 
         return [reading(now_s)]
 
     reader = ThreadReader("fake", lambda: FakeSource(hang_first), SystemClock())
-    assert reader.read(1.0, 0.02).words == "no answer within 0.0 s"
+    assert reader.read(1.0, 0.02).message == "no answer within 0.0 s"
     assert reader.read(2.0, 0.02).trouble == "late"
     release.set()
     answer = wait_until(lambda: answered(reader.read(3.0, HANGS_S)), "an answer")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from otel_ofu.app.deriving import deriver
+from otel_ofu.app.prepare import deriver
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.config import Gpu
 from otel_ofu.model import Reading

@@ -1,4 +1,4 @@
-"""What a type allows at a place: the words of a choice, the keys of a block."""
+"""What a type allows at a position: the values of a choice, the keys of a block."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_LISTED = 24
 
 
 def choices(type_: type[Any], steps: Steps) -> str:
-    """`; one of: a, b` for the choice at `steps`, or nothing when there is none."""
+    """`; one of: a, b` for the choice at `steps`, or nothing."""
     found = _at(inspect.type_info(type_), steps)
     values = [v for t in found if isinstance(t, inspect.LiteralType) for v in t.values]
     return f"; one of: {', '.join(str(v) or '(empty)' for v in values)}" if values else ""

@@ -1,4 +1,4 @@
-"""Plain data with places -> msgspec types.
+"""Plain data with positions -> msgspec types.
 
 Enters: a `YamlFile` and a type. Leaves: the value, or a `ConfigError` with all the problems.
 """
@@ -24,7 +24,7 @@ MAX_PROBLEMS = 100
 T = TypeVar("T")
 Hook = Callable[[type[Any], Any], Any]
 Pattern = tuple[Step | None, ...]
-"""Steps as msgspec tells them: None is some key of a mapping."""
+"""Steps as msgspec gives them: None is some key of a mapping."""
 
 
 @dataclass(frozen=True)
@@ -89,35 +89,35 @@ def convert_good(
 
 @dataclass(frozen=True)
 class _Same:
-    """Whether a tree has one certain mistake, told in the same words, as its first."""
+    """Whether a tree has one certain mistake, with the same message, as its first."""
 
     type_: type[Any]
     hook: Hook | None
-    words: str
+    message: str
 
     def __call__(self, tree: Any) -> bool:  # noqa: ANN401 - plain YAML data
         try:
             msgspec.convert(tree, self.type_, dec_hook=self.hook)
         except msgspec.ValidationError as error:
-            return str(error) == self.words
+            return str(error) == self.message
         return False
 
 
 def _found(tree: Any, pattern: Pattern, same: Callable[[Any], bool]) -> Steps:  # noqa: ANN401
-    """The steps to the bad part, with the keys that msgspec does not tell."""
+    """The steps to the bad part, with the keys that msgspec does not name."""
     steps: Steps = ()
-    for told in pattern:
-        step = _bad_key(tree, steps, same) if told is None else told
+    for given in pattern:
+        step = _bad_key(tree, steps, same) if given is None else given
         if step is None:
             return steps
-        if told is None:
+        if given is None:
             tree = _put(tree, steps, {step: reduce(getitem, steps, tree)[step]})
         steps = (*steps, step)
     return steps
 
 
 def _bad_key(tree: Any, steps: Steps, same: Callable[[Any], bool]) -> str | None:  # noqa: ANN401
-    """The last of the fewest first keys that fail: msgspec looks at them in their order."""
+    """The last of the fewest first keys that fail: msgspec reads them in their order."""
     mapping = reduce(getitem, steps, tree)
 
     def fails(count: int) -> bool:
@@ -196,9 +196,9 @@ _MISSING = re.compile(r"missing required field `(?P<name>[^`]*)`")
 
 
 def split_error(error: msgspec.ValidationError) -> tuple[Steps, str]:
-    """The steps to the bad part and the message in plain words, of a msgspec error.
+    """The steps to the bad part and the message, of a msgspec error.
 
-    Keys of mappings are left out of the steps: the error does not tell them.
+    Keys of mappings are left out of the steps: the error does not name them.
     """
     pattern, text = _split(error)
     return tuple(step for step in pattern if step is not None), text
@@ -220,8 +220,8 @@ def _split(error: msgspec.ValidationError) -> tuple[Pattern, str]:
     return tuple(where), text
 
 
-def _step(told: re.Match[str]) -> Step | None:
-    return told["name"] if told["index"] is None else int(told["index"])
+def _step(found: re.Match[str]) -> Step | None:
+    return found["name"] if found["index"] is None else int(found["index"])
 
 
 _WORDS = {
@@ -241,7 +241,7 @@ def _placed(file: YamlFile, steps: Steps, message: str) -> Problem:
 
 
 def _worded(type_: type[Any], steps: Steps, message: str) -> str:
-    """The message of msgspec in the words of somebody who writes YAML, with what is allowed."""
+    """The message of msgspec in the terms of somebody who writes YAML, with what is allowed."""
     name = str(steps[-1]) if steps else ""
     if _FIELD.search(message):
         if instead := allowed.instead_of(type_, steps[:-1], name):

@@ -1,4 +1,4 @@
-"""YAML text -> plain data with the place of every part.
+"""YAML text -> plain data with the position of every part.
 
 Enters: text that a user wrote. Leaves: a `YamlFile`, or a `ConfigError` with every problem found.
 Only plain data is read (`SafeLoader`); duplicate keys, anchors, tags, tabs, non-UTF-8, oversize
@@ -32,7 +32,7 @@ Steps = tuple[Step, ...]
 
 @dataclass(frozen=True)
 class YamlFile:
-    """A parsed file: plain data, and the place of every key and value in it."""
+    """A parsed file: plain data, and the position of every key and value in it."""
 
     path: str
     text: str
@@ -67,7 +67,7 @@ def problem_at(path: str, text: str, line: int, column: int, message: str) -> Pr
 
 
 def read_yaml(path: str | Path) -> YamlFile:
-    """Reads and parses a file. Raises ConfigError with the reason in plain words."""
+    """Reads and parses a file. Raises ConfigError with the reason."""
     name = str(path)
     try:
         raw = _read(path)
@@ -77,7 +77,7 @@ def read_yaml(path: str | Path) -> YamlFile:
 
 
 def _read(path: str | Path) -> bytes:
-    # Looked at before as well: to open a FIFO waits for its writer, to open a device can do things.
+    # Checked before as well: to open a FIFO waits for its writer, to open a device can do things.
     _refuse_irregular(path, Path(path).stat())
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as stream:  # noqa: PTH123 - a descriptor
@@ -177,7 +177,7 @@ def _build(path: str, text: str, node: yaml.Node | None) -> YamlFile:
 
 
 class _Walk:
-    """One pass over the node tree: data, places, and what is refused."""
+    """One pass over the node tree: data, positions, and what is refused."""
 
     def __init__(self, path: str, text: str) -> None:
         self._path = path
@@ -208,7 +208,7 @@ class _Walk:
         for key_node, value_node in node.value:
             key = key_node.value if isinstance(key_node, yaml.ScalarNode) else None
             if key is None or key_node.tag == "tag:yaml.org,2002:merge":
-                self._refuse(key_node, "only plain words can be keys here")
+                self._refuse(key_node, "only plain text can be a key here")
                 continue
             if key in first:
                 self._refuse(key_node, f"duplicate key {key!r}, first on line {first[key]}")

@@ -15,7 +15,7 @@ from otel_ofu.model.errors import Problem
 MASK = "***"
 
 _USER = re.compile(r"(?<=://)[^\s\"']+(?=@)")
-_PIECE = re.compile(
+_SEGMENT = re.compile(
     r"""(?P<mark>[\s{}\[\],]+|-(?=\s|$)|:(?=\s|$))
     |(?P<key>[A-Za-z_][\w-]{0,63})(?=\s*:(?:\s|$))
     |(?P<value>"(?:[^"\\]|\\.)*"?|'[^']*'?|\#.*|(?:(?!\s\#)[^{}\[\],])+)""",
@@ -25,7 +25,7 @@ _PLAIN = re.compile(r"[\w.%-]{1,24}")
 _HARMLESS = re.compile(r"\d{1,3}|true|false")
 _ODD_KEY = re.compile(r"""(key )(['"])([\w.-]*)[^\w.'"-].*?\2""", re.DOTALL)
 
-Piece = tuple[int, str, bool]
+Segment = tuple[int, str, bool]
 """Where it begins in the line, as it is shown, whether that is as it was written."""
 
 
@@ -37,16 +37,16 @@ def without_user(problem: Problem) -> Problem:
 
 
 def keys_only(problem: Problem, plain: Collection[str]) -> Problem:
-    """The problem, its line without values, but for one word under a key in `plain`.
+    """The problem, its line without values, but for one value under a key in `plain`.
 
-    Of a key that is no word (`authorization:TOKEN`, the space forgotten) only the word is told.
+    Of a key that is not a name (`authorization:TOKEN`, a space forgotten) the name alone is shown.
     """
-    told = _ODD_KEY.sub(rf"\1'\3{MASK}'", problem.message)
-    problem = replace(problem, message=told)
-    return _shown(problem, list(_pieces(problem.source_line, plain)))
+    message = _ODD_KEY.sub(rf"\1'\3{MASK}'", problem.message)
+    problem = replace(problem, message=message)
+    return _shown(problem, list(_segments(problem.source_line, plain)))
 
 
-def _around(line: str, cuts: list[tuple[int, int]]) -> Iterator[Piece]:
+def _around(line: str, cuts: list[tuple[int, int]]) -> Iterator[Segment]:
     edges = [(0, 0), *cuts, (len(line), len(line))]
     for (_, end), (begin, after) in pairwise(edges):
         yield end, line[end:begin], True
@@ -54,9 +54,9 @@ def _around(line: str, cuts: list[tuple[int, int]]) -> Iterator[Piece]:
             yield begin, MASK, False
 
 
-def _pieces(line: str, plain: Collection[str]) -> Iterator[Piece]:
+def _segments(line: str, plain: Collection[str]) -> Iterator[Segment]:
     key = ""
-    for found in _PIECE.finditer(line):
+    for found in _SEGMENT.finditer(line):
         text = found[0]
         key = text if found["key"] else key
         written = found["value"] is None or _may_be_shown(text, plain=key in plain)
@@ -69,13 +69,13 @@ def _may_be_shown(value: str, *, plain: bool) -> bool:
     return bool((_PLAIN if plain else _HARMLESS).fullmatch(value))
 
 
-def _shown(problem: Problem, pieces: list[Piece]) -> Problem:
+def _shown(problem: Problem, segments: list[Segment]) -> Problem:
     """A caret within what is hidden goes to its begin."""
     at = (problem.caret or problem.column) - 1
     caret, width = 0, 0
-    for begin, text, written in pieces:
+    for begin, text, written in segments:
         if begin <= at:
             caret = width + (min(at - begin, len(text)) if written else 0)
         width += len(text)
-    line = "".join(text for _, text, _ in pieces)
+    line = "".join(text for _, text, _ in segments)
     return replace(problem, source_line=line, caret=caret + 1)
