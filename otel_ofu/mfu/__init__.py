@@ -7,23 +7,18 @@ model's own config. `report`: from FLOP/s to MFU. All reports are of jobs, not o
 from otel_ofu.mfu.names import (
     QUANTITIES,
     Quantity,
-    ReportedSeries,
     SeriesNames,
     built_in_names,
     recognise,
 )
-from otel_ofu.mfu.report import JobReport, mfu, mfu_from_tflops, reported_peak, same_peak
+from otel_ofu.mfu.report import JobReport, mfu
 
 __all__ = [
     "QUANTITIES",
     "JobReport",
     "Quantity",
-    "ReportedSeries",
     "SeriesNames",
     "built_in_names",
     "mfu",
-    "mfu_from_tflops",
     "recognise",
-    "reported_peak",
-    "same_peak",
 ]

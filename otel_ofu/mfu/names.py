@@ -1,8 +1,8 @@
 """What jobs report of their speed, in one vocabulary for logs, patterns and metric names.
 
-Enters: a metric's name and unit as received, over OTLP or from Prometheus. Leaves: a
-`ReportedSeries` that converts its values to the unit of the field of a `JobReport` that it fills,
-or None for an unknown name. Matching is by whole names: nothing is guessed from parts.
+Enters: a metric's name and unit as received, over OTLP or from Prometheus. Leaves: the
+`QuantityConversion` of its values to the unit of the field of a `JobReport` that it fills, or None
+for an unknown name. Matching is by whole names: nothing is guessed from parts.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class QuantityConversion:
     scale: float = 1.0
     inverse: bool = False
 
-    def apply(self, value: float) -> float | None:
-        """The converted value; None below 0, by which frameworks mean "unknown"."""
-        if not 0.0 <= value < float("inf"):
+    def value(self, received: float) -> float | None:
+        """In the unit of the field; None below 0, by which frameworks mean "unknown"."""
+        if not 0.0 <= received < float("inf"):
             return None
         if not self.inverse:
-            return value * self.scale
-        return self.scale / value if value else None
+            return received * self.scale
+        return self.scale / received if received else None
 
 
 QUANTITIES: Mapping[Quantity, QuantityConversion] = MappingProxyType(
@@ -67,19 +67,6 @@ QUANTITIES: Mapping[Quantity, QuantityConversion] = MappingProxyType(
         "steps_per_s": QuantityConversion("step_s", inverse=True),
     }
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ReportedSeries:
-    """What a metric of a job means: the field it fills, and the way into that field's unit."""
-
-    field: Field
-    conversion: QuantityConversion
-    framework: str
-
-    def value(self, received: float) -> float | None:
-        """In the unit of the field; None for what frameworks send when they do not know."""
-        return self.conversion.apply(received)
 
 
 class SeriesName(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -110,10 +97,10 @@ class SeriesNames:
                 if plain and not one.exact:
                     self._loose[plain] = one
 
-    def recognise(self, name: str, unit: str = "") -> ReportedSeries | None:
+    def recognise(self, name: str, unit: str = "") -> QuantityConversion | None:
         """What `name` means. `unit` (UCUM or text, as received) corrects scale, if it is known."""
         found = self._exact.get(name) or self._find(_plain(name))
-        return None if found is None else _with_unit(found, unit)
+        return None if found is None else _with_unit(QUANTITIES[found.is_], unit)
 
     def extended(self, own: Mapping[str, Quantity]) -> SeriesNames:
         """These and a user's `name: quantity`, which win over built-in ones."""
@@ -141,7 +128,7 @@ def built_in_names() -> SeriesNames:
     return SeriesNames(parsed.series, parsed.prefixes)
 
 
-def recognise(name: str, unit: str = "") -> ReportedSeries | None:
+def recognise(name: str, unit: str = "") -> QuantityConversion | None:
     """What a metric of a training job means by the built-in names, or None."""
     return built_in_names().recognise(name, unit)
 
@@ -162,33 +149,30 @@ def _spellings(plain: str) -> Iterable[str]:
             yield plain.removesuffix(suffix)
 
 
-_PERCENT = QuantityConversion("mfu", 0.01)
 # By field: the factor that a unit asks for. A unit that is not here changes nothing, nor does
 # `1`: exporters send it for whatever has no unit of its own, percentages among them.
-_UNITS: Mapping[Field, Mapping[str, QuantityConversion]] = {
-    "mfu": {"%": _PERCENT, "percent": _PERCENT},
+_UNITS: Mapping[Field, Mapping[str, float]] = {
+    "mfu": {"%": 0.01, "percent": 0.01},
     "tflops_per_gpu": {
-        "tflop/s": QuantityConversion("tflops_per_gpu"),
-        "tflops": QuantityConversion("tflops_per_gpu"),
-        "gflop/s": QuantityConversion("tflops_per_gpu", 1e-3),
-        "flop/s": QuantityConversion("tflops_per_gpu", 1e-12),
-        "pflop/s": QuantityConversion("tflops_per_gpu", 1e3),
+        "tflop/s": 1.0,
+        "tflops": 1.0,
+        "gflop/s": 1e-3,
+        "flop/s": 1e-12,
+        "pflop/s": 1e3,
     },
     "step_s": {
-        "s": QuantityConversion("step_s"),
-        "seconds": QuantityConversion("step_s"),
-        "ms": QuantityConversion("step_s", 1e-3),
-        "milliseconds": QuantityConversion("step_s", 1e-3),
-        "us": QuantityConversion("step_s", 1e-6),
-        "ns": QuantityConversion("step_s", 1e-9),
+        "s": 1.0,
+        "seconds": 1.0,
+        "ms": 1e-3,
+        "milliseconds": 1e-3,
+        "us": 1e-6,
+        "ns": 1e-9,
     },
 }
 
 
-def _with_unit(found: SeriesName, unit: str) -> ReportedSeries:
-    usual = QUANTITIES[found.is_]
-    series = ReportedSeries(usual.field, usual, found.framework)
+def _with_unit(usual: QuantityConversion, unit: str) -> QuantityConversion:
     spelled = re.sub(r"[{}]", "", unit).strip().lower()
     spelled = re.sub(r"/(?:gpu|device)$", "", spelled)
     stated = _UNITS.get(usual.field, {}).get(spelled)
-    return series if stated is None or usual.inverse else replace(series, conversion=stated)
+    return usual if stated is None or usual.inverse else replace(usual, scale=stated)

@@ -3,18 +3,24 @@
 from collections.abc import Mapping
 from typing import Any
 
-from otel_ofu.mfu.flops.config import ModelConfigError, ModelKeyError, config_path, read_config
+from otel_ofu.mfu.flops.config import (
+    ModelConfigError,
+    ModelKeyError,
+    config_path,
+    load_families,
+    read_config,
+)
 from otel_ofu.mfu.flops.count import (
+    CommonMistake,
     FlopsBreakdown,
     FlopsPart,
     Masking,
     count,
     model_flops,
     packed_length,
+    usual_mistakes,
 )
-from otel_ofu.mfu.flops.families import load_families
 from otel_ofu.mfu.flops.layers import read_shape
-from otel_ofu.mfu.flops.mistakes import CommonMistake, usual_mistakes
 
 __all__ = [
     "CommonMistake",

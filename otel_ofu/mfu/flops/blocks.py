@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 Context = Callable[[int | None], float]
 """How many keys a query sees on average, given the sliding window of the layer (None: all)."""
@@ -19,58 +19,48 @@ Context = Callable[[int | None], float]
 class ModelBlock(Protocol):
     """One part of a layer. `kind` groups blocks in a breakdown."""
 
-    @property
-    def kind(self) -> str: ...
-
-    @property
-    def params(self) -> int: ...
-
-    @property
-    def active(self) -> int: ...
-
-    def extra_flops(self, context: Context) -> float: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Norm:
-    """Normalisation weights and other vectors: parameters without FLOPs worth counting."""
-
-    params: int
-
-    @property
-    def kind(self) -> str:
-        return "norm"
+    kind: ClassVar[str]
 
     @property
     def active(self) -> int:
         return 0
 
-    def extra_flops(self, context: Context) -> float:  # noqa: ARG002 - as in ModelBlock
+    @property
+    def vectors(self) -> int:
+        """Weights that are multiplied with no token: norms and biases."""
+        return 0
+
+    @property
+    def params(self) -> int:
+        return self.active + self.vectors
+
+    def extra_flops(self, context: Context) -> float:  # noqa: ARG002 - most have none
         return 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Attention:
+class Norm(ModelBlock):
+    """Normalisation weights and other vectors: parameters without FLOPs worth counting."""
+
+    kind: ClassVar = "norm"
+    vectors: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Attention(ModelBlock):
     """Multi-head attention; fewer `kv_heads` than `heads` is grouped-query attention.
 
     Grouping shrinks the key and value projections, not the scores.
     Source: Megatron-LM, arXiv:2205.05198, appendix A; PaLM, arXiv:2204.02311, appendix B.
     """
 
+    kind: ClassVar = "attention"
     hidden: int
     heads: int
     kv_heads: int
     head_dim: int
     window: int | None = None
     vectors: int = 0
-
-    @property
-    def kind(self) -> str:
-        return "attention"
-
-    @property
-    def params(self) -> int:
-        return self.active + self.vectors
 
     @property
     def active(self) -> int:
@@ -81,13 +71,14 @@ class Attention:
 
 
 @dataclass(frozen=True, slots=True)
-class LatentAttention:
+class LatentAttention(ModelBlock):
     """Multi-head latent attention: keys and values through a narrow shared projection.
 
     `q_rank` None means that queries are projected directly.
     Source: DeepSeek-V2, arXiv:2405.04434, section 2.1.
     """
 
+    kind: ClassVar = "attention"
     hidden: int
     heads: int
     q_rank: int | None
@@ -96,14 +87,6 @@ class LatentAttention:
     rope_dim: int
     v_dim: int
     vectors: int = 0
-
-    @property
-    def kind(self) -> str:
-        return "attention"
-
-    @property
-    def params(self) -> int:
-        return self.active + self.vectors
 
     @property
     def active(self) -> int:
@@ -120,32 +103,22 @@ class LatentAttention:
 
 
 @dataclass(frozen=True, slots=True)
-class Mlp:
+class Mlp(ModelBlock):
     """A feed-forward block; three matrices with a gate (SwiGLU, GeGLU), two without."""
 
+    kind: ClassVar = "mlp"
     hidden: int
     inner: int
     gated: bool = True
     vectors: int = 0
 
     @property
-    def kind(self) -> str:
-        return "mlp"
-
-    @property
-    def params(self) -> int:
-        return self.active + self.vectors
-
-    @property
     def active(self) -> int:
         return self.hidden * self.inner * (3 if self.gated else 2)
 
-    def extra_flops(self, context: Context) -> float:  # noqa: ARG002 - as in ModelBlock
-        return 0.0
-
 
 @dataclass(frozen=True, slots=True)
-class Experts:
+class Experts(ModelBlock):
     """A mixture of experts: `chosen` of `count` routed experts for each token, and shared ones.
 
     With `latent`, tokens are projected down to that width before the routed experts and up again
@@ -153,6 +126,7 @@ class Experts:
     Source: LatentMoE as in Nemotron 3, arXiv:2512.20856.
     """
 
+    kind: ClassVar = "experts"
     expert: Mlp
     count: int
     chosen: int
@@ -160,10 +134,6 @@ class Experts:
     latent: int | None = None
     hidden: int = 0
     vectors: int = 0
-
-    @property
-    def kind(self) -> str:
-        return "experts"
 
     @property
     def around(self) -> int:
@@ -181,8 +151,70 @@ class Experts:
     def active(self) -> int:
         return self.around + self.chosen * self.expert.active
 
+
+# Decay, input and output of one state of one channel: as Megatron-LM counts a scan.
+_SCAN_FLOPS = 7.0
+
+
+@dataclass(frozen=True, slots=True)
+class Mamba(ModelBlock):
+    """A selective state-space layer of the first kind. Source: Mamba, arXiv:2312.00752."""
+
+    kind: ClassVar = "mamba"
+    hidden: int
+    inner: int
+    state: int
+    dt_rank: int
+    conv: int
+    vectors: int = 0
+
+    @property
+    def params(self) -> int:
+        # Besides matrices: convolution and its bias, dt bias, A and D.
+        small = self.inner * (self.conv + 1) + self.inner + self.inner * self.state + self.inner
+        return self.active + small + self.vectors
+
+    @property
+    def active(self) -> int:
+        into_scan = self.inner * (self.dt_rank + 2 * self.state) + self.dt_rank * self.inner
+        return 3 * self.hidden * self.inner + into_scan
+
     def extra_flops(self, context: Context) -> float:  # noqa: ARG002 - as in ModelBlock
-        return 0.0
+        return (_SCAN_FLOPS * self.state + 2.0 * self.conv) * self.inner
+
+
+@dataclass(frozen=True, slots=True)
+class Mamba2(ModelBlock):
+    """A state-space layer of the second kind, with heads. Source: Mamba-2, arXiv:2405.21060."""
+
+    kind: ClassVar = "mamba"
+    hidden: int
+    heads: int
+    head_dim: int
+    state: int
+    groups: int
+    conv: int
+
+    @property
+    def inner(self) -> int:
+        return self.heads * self.head_dim
+
+    @property
+    def _convolved(self) -> int:
+        return self.inner + 2 * self.groups * self.state
+
+    @property
+    def vectors(self) -> int:
+        # Convolution and its bias; A, D, dt bias per head; the gated norm.
+        return self._convolved * (self.conv + 1) + 3 * self.heads + self.inner
+
+    @property
+    def active(self) -> int:
+        into = self.hidden * (self.inner + self._convolved + self.heads)
+        return into + self.inner * self.hidden
+
+    def extra_flops(self, context: Context) -> float:  # noqa: ARG002 - as in ModelBlock
+        return _SCAN_FLOPS * self.state * self.inner + 2.0 * self.conv * self._convolved
 
 
 Layer = tuple[ModelBlock, ...]

@@ -10,10 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from otel_ofu.mfu.flops.blocks import Experts, Layer, ModelShape, Norm
-from otel_ofu.mfu.flops.config import Keys, ModelKeyError
-from otel_ofu.mfu.flops.families import Build, Family, load_families, text_model
-from otel_ofu.mfu.flops.parts import MAX_LAYERS, Parts
-from otel_ofu.mfu.flops.statespace import mamba, mamba2
+from otel_ofu.mfu.flops.config import Build, Family, Keys, ModelKeyError, load_families, text_model
+from otel_ofu.mfu.flops.parts import MAX_LAYERS, Parts, mamba, mamba2
 
 # One letter for a layer in `hybrid_override_pattern`, one word in `layers_block_type`.
 _LETTERS = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}

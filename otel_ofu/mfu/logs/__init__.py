@@ -1,17 +1,20 @@
 """What jobs log of their own speed: files and commands in, `JobReport`s out."""
 
 from otel_ofu.mfu.logs.follower import FollowCounts, Followed, Follower, build_follower
-from otel_ofu.mfu.logs.formats import LinePattern, PatternError, built_in_readers, readers_of
-from otel_ofu.mfu.logs.paths import PathTemplate
-from otel_ofu.mfu.logs.scanner import Scanner
-from otel_ofu.mfu.logs.settings import LogSettings
+from otel_ofu.mfu.logs.formats import (
+    LinePattern,
+    PatternError,
+    Scanner,
+    built_in_readers,
+    readers_of,
+)
+from otel_ofu.mfu.logs.tail import PathTemplate
 
 __all__ = [
     "FollowCounts",
     "Followed",
     "Follower",
     "LinePattern",
-    "LogSettings",
     "PathTemplate",
     "PatternError",
     "Scanner",

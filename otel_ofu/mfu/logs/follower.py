@@ -8,16 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from otel_ofu.mfu.logs.blocks import LineBlocks
 from otel_ofu.mfu.logs.command import CommandTail
-from otel_ofu.mfu.logs.formats import LinePattern, readers_of
-from otel_ofu.mfu.logs.paths import MAX_FILES, PathTemplate
-from otel_ofu.mfu.logs.scanner import LineOrigin, Scanner
-from otel_ofu.mfu.logs.settings import LogSettings
-from otel_ofu.mfu.logs.tail import FileTail, Identity, Left, Start, TailCounts
+from otel_ofu.mfu.logs.formats import LineOrigin, LinePattern, Scanner, readers_of
+from otel_ofu.mfu.logs.tail import (
+    MAX_FILES,
+    FileTail,
+    Identity,
+    Left,
+    PathTemplate,
+    Start,
+    TailCounts,
+)
 from otel_ofu.mfu.report import JobReport
 from otel_ofu.model.clock import Clock
+
+if TYPE_CHECKING:  # the settings import this package for its checks
+    from otel_ofu.mfu.settings import LogSettings
 
 BUDGET_BYTES = 8 * 1024 * 1024  # starting value: of a file in one poll
 RESCAN_S = 10.0  # starting value: for files that come

@@ -1,6 +1,7 @@
-"""formats.yaml as types: one line of a log -> the figures in it.
+"""formats.yaml as types: lines of a log -> the figures in them, as reports.
 
-Enters: a line as bytes. Leaves: figures by field of `JobReport`, or nothing. Keys are searched as
+Enters: a block of lines. Leaves: a `JobReport` for each line with a figure of the job's speed. Rare
+texts are searched for in whole blocks, so most lines cost nothing. Keys are searched as
 plain text and numbers have a bounded form, so the work is linear in the length of the line.
 A user's own patterns are regular expressions with named groups. Their engine is RE2, which has no
 backtracking: no pattern can hang the agent (docs/decisions/0010-linear-regex.md).
@@ -19,8 +20,9 @@ from typing import Any
 import msgspec
 
 from otel_ofu.files.yaml import convert, parse_yaml
-from otel_ofu.mfu.logs.blocks import line_end
+from otel_ofu.mfu.logs.blocks import LineBlock, line_end, line_start
 from otel_ofu.mfu.names import QUANTITIES, Field, Quantity
+from otel_ofu.mfu.report import JobReport
 from otel_ofu.model.errors import OtelOfuError
 
 # Every repetition is bounded and none overlaps its neighbour: work is linear in what is printed.
@@ -99,7 +101,7 @@ def _figure(line: bytes, key: bytes, value: Value) -> float | None:
     if at < 0:
         return None
     number = number_at(line, at + len(key))
-    return None if number is None else QUANTITIES[value.is_].apply(number * value.scale)
+    return None if number is None else QUANTITIES[value.is_].value(number * value.scale)
 
 
 @cache
@@ -164,7 +166,7 @@ class LinePattern:
         for name, group in self._groups:
             text = found.group(group)
             number = number_at(text, 0) if text else None
-            value = None if number is None else QUANTITIES[name].apply(number)
+            value = None if number is None else QUANTITIES[name].value(number)
             if value is not None:
                 figures.setdefault(QUANTITIES[name].field, value)
         return figures
@@ -206,3 +208,68 @@ def _groups(text: str, index: Mapping[bytes, int]) -> tuple[tuple[Quantity, int]
         why = f"unknown group {unknown[0]!r}" if unknown else "no named group"
         raise PatternError(f"pattern {text!r}: {why}; allowed: {', '.join(QUANTITIES)}")
     return known
+
+
+@dataclass(frozen=True, slots=True)
+class LineOrigin:
+    """Where lines come from: the file or command, and the job that the configuration names."""
+
+    source: str
+    job: str = ""
+
+
+class Scanner:
+    """Finds reports. Own patterns come first: they are written where the built-in ones fail."""
+
+    def __init__(
+        self, readers: Sequence[LineReader] | None = None, patterns: Sequence[LinePattern] = ()
+    ) -> None:
+        self._readers = tuple(built_in_readers() if readers is None else readers)
+        self._marks = tuple(dict.fromkeys(reader.marks[0] for reader in self._readers))
+        self._patterns = tuple(patterns)
+
+    def scan(self, block: LineBlock, origin: LineOrigin, now_s: float) -> list[JobReport]:
+        """The reports of a block in the order of their lines, at most one a line."""
+        found: dict[int, LineFigures] = {}
+        for start, figures in self._by_pattern(block.text):
+            found.setdefault(start, figures)
+        for start, line in self._marked(block.text):
+            figures_of_line = None if start in found else self._read(line)
+            if figures_of_line is not None:
+                found[start] = figures_of_line
+        return list(_reports(found, block, origin, now_s))
+
+    def _by_pattern(self, text: bytes) -> Iterator[tuple[int, LineFigures]]:
+        for pattern in self._patterns:
+            for at, figures in pattern.matches(text):
+                yield line_start(text, at), figures
+
+    def _marked(self, text: bytes) -> Iterator[tuple[int, bytes]]:
+        """The lines with a mark, each once for each mark it has."""
+        for mark in self._marks:
+            at = text.find(mark)
+            while at >= 0:
+                start, end = line_start(text, at), line_end(text, at)
+                yield start, text[start:end]
+                at = text.find(mark, end)
+
+    def _read(self, line: bytes) -> LineFigures | None:
+        return next((f for f in (r.read(line) for r in self._readers) if f is not None), None)
+
+
+def _reports(
+    found: Mapping[int, LineFigures], block: LineBlock, origin: LineOrigin, now_s: float
+) -> Iterator[JobReport]:
+    line_number, counted_to = block.line_number, 0
+    for start in sorted(found):
+        line_number += block.text.count(b"\n", counted_to, start)
+        counted_to = start
+        figures = found[start]
+        yield JobReport(
+            time_s=now_s,
+            source=origin.source,
+            framework=figures.framework,
+            line_number=line_number,
+            job=origin.job,
+            **{str(name): value for name, value in figures.values.items()},
+        )

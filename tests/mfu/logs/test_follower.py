@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from otel_ofu.mfu.logs import Followed, Follower, PathTemplate, Scanner
 from otel_ofu.mfu.logs import tail as tail_module
 from otel_ofu.mfu.logs.blocks import MAX_LINE_BYTES, LineBlocks
-from otel_ofu.mfu.logs.paths import MAX_FILES
-from otel_ofu.mfu.logs.tail import Start
+from otel_ofu.mfu.logs.tail import MAX_FILES, Start
 from otel_ofu.mfu.report import JobReport
 from otel_ofu.model.clock import SystemClock, VirtualClock
 from tests.waiting import wait_until

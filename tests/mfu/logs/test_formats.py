@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_ofu.mfu.logs.blocks import LineBlocks
-from otel_ofu.mfu.logs.formats import LinePattern, built_in_readers, readers_of
-from otel_ofu.mfu.logs.scanner import LineOrigin, Scanner
+from otel_ofu.mfu.logs.formats import LineOrigin, LinePattern, Scanner, built_in_readers, readers_of
 from otel_ofu.mfu.report import JobReport
 from tests.mfu.logs.lines import LINES, SILENT, TITAN, figures
 
@@ -47,13 +46,6 @@ def test_a_whole_log_gives_each_report_with_its_line_number() -> None:
 
 def test_every_framework_of_the_formats_is_tried() -> None:
     assert {r.framework for r in built_in_readers()} == {framework for _, framework, _ in LINES}
-
-
-def test_both_figures_tell_the_peak_that_the_framework_used() -> None:
-    (report,) = scan(TITAN + "\n")
-    assert report.reported_peak == pytest.approx(989e12, rel=1e-3)
-    (report,) = scan(LINES[0][0] + "\n")
-    assert report.reported_peak is None
 
 
 def test_wrappers_of_container_runtimes_are_taken_off() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from otel_ofu.mfu.logs import LinePattern, PatternError, Scanner
 from otel_ofu.mfu.logs.blocks import LineBlock
-from otel_ofu.mfu.logs.scanner import LineOrigin
+from otel_ofu.mfu.logs.formats import LineOrigin
 from otel_ofu.mfu.report import JobReport
 from tests.mfu.logs.lines import figures
 from tests.waiting import HANGS_S

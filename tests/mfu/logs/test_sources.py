@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from otel_ofu.files.settings import Surroundings, mistakes
-from otel_ofu.mfu.logs import LogSettings, build_follower
-from otel_ofu.mfu.settings import MfuSettings
+from otel_ofu.mfu.logs import build_follower
+from otel_ofu.mfu.settings import LogSettings, MfuSettings
 from otel_ofu.model.clock import VirtualClock
 
 
