@@ -23,9 +23,8 @@ from otel_ofu.model.clock import VirtualClock
 from otel_ofu.sources.dcgm.child import Child
 from otel_ofu.sources.dcgm.client import connect
 from otel_ofu.sources.dcgm.read import Interpreter, Moment
-from otel_ofu.sources.dcgm.session import DcgmSession, Plan
+from otel_ofu.sources.dcgm.session import DcgmSession
 from otel_ofu.sources.dcgm.settings import DcgmSettings, endpoint
-from otel_ofu.sources.dcgm.watch import Periods
 from otel_ofu.sources.dcgm.wire import Read, SamplesReply, Start, frame, parse_reply
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -66,9 +65,10 @@ def tick_cpu_s(gpus: int) -> tuple[float, float]:
     """Median CPU seconds of one tick: in the child, and in the parent."""
     rig = Rig({"gpus": [h100(i) for i in range(gpus)]})
     interpreter = Interpreter(load_registry(), START_S, with_profiling=True)
-    plan = Plan(tuple(f.id for f in interpreter.fields[:FIELDS]), Periods(INTERVAL_S / 2, 1.0))
+    ids = [f.id for f in interpreter.fields[:FIELDS]]
+    start = Start(DcgmSettings(), ids, INTERVAL_S / 2, 1.0)
     loaded = rig.load(str(FAKE), "")
-    session = DcgmSession(connect(loaded, endpoint(DcgmSettings())), plan, rig.clock)
+    session = DcgmSession(connect(loaded, endpoint(DcgmSettings())), start, rig.clock)
     rig.clock.advance(INTERVAL_S)
     session.read()
     answers = Answers(loaded.dcgm_agent, rig.clock)

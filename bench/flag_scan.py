@@ -15,7 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from otel_ofu.evidence import FlagScanner, FlagSettings, HostReader, load_flags
+from otel_ofu.evidence.flags import FlagScanner, load_flags
+from otel_ofu.evidence.host import HostReader
+from otel_ofu.evidence.settings import FlagSettings
 
 PROCESSES = 64
 GPUS = 8

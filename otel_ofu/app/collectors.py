@@ -9,8 +9,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from otel_ofu.evidence import FlagCatalogue, FlagScanner, FlagSettings, HostReader
-from otel_ofu.evidence.settings import EvidenceSettings
+from otel_ofu.evidence.flags import FlagCatalogue, FlagScanner
+from otel_ofu.evidence.host import HostReader
+from otel_ofu.evidence.settings import EvidenceSettings, FlagSettings
 from otel_ofu.model import Entity, Observation
 from otel_ofu.model.clock import Clock
 from otel_ofu.sources.nvml import GpuProcess

@@ -17,7 +17,7 @@ from otel_ofu.config import Config, Gpu, ReadConfig
 from otel_ofu.derive import Deriver, DeriverSettings
 from otel_ofu.derive.settings import parse_reference_clock
 from otel_ofu.diagnose import CauseCatalogue, load_causes
-from otel_ofu.evidence import FlagCatalogue, load_flags
+from otel_ofu.evidence.flags import FlagCatalogue, load_flags
 from otel_ofu.export.settings import header_list
 from otel_ofu.export.targets import OtlpTarget, otlp_targets
 from otel_ofu.files.shipped import shipped

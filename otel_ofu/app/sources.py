@@ -16,13 +16,12 @@ from otel_ofu.catalog.registry import load_registry
 from otel_ofu.config import Gpu
 from otel_ofu.model.clock import Clock
 from otel_ofu.model.errors import SourceError, SourceUnavailable
-from otel_ofu.sources import Source
+from otel_ofu.sources import Source, plugin_source
 from otel_ofu.sources.nvml import NvmlSource
-from otel_ofu.sources.plugins import plugin_source
 from otel_ofu.sources.scrape import ScrapeSource, endpoints_of
 
 if TYPE_CHECKING:
-    from otel_ofu.sources.dcgm.source import DcgmProbe
+    from otel_ofu.sources.dcgm.wire import DcgmProbe
 
 AUTO = ("dcgm", "nvml", "scrape")
 """The order of `source: auto`: what data centres run, then the driver, then an exporter."""

@@ -22,8 +22,7 @@ from otel_ofu.app.sources import Chosen, choose
 from otel_ofu.app.telemetry import Dependencies, Telemetry
 from otel_ofu.cli import options
 from otel_ofu.config import Config, Jobs, ReadConfig
-from otel_ofu.evidence.flags.settings import FlagSettings
-from otel_ofu.evidence.settings import EvidenceSettings, HostSettings
+from otel_ofu.evidence.settings import EvidenceSettings, FlagSettings, HostSettings
 from otel_ofu.model import Reading
 from otel_ofu.model.clock import SystemClock
 from otel_ofu.rules.settings import RulesSettings

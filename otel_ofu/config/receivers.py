@@ -20,10 +20,10 @@ from otel_ofu.files.settings import (
 )
 from otel_ofu.model.clock import SystemClock
 from otel_ofu.receive.settings import OtlpReceiverSettings
+from otel_ofu.sources import CHOICES, plugin_source, source_factory
 from otel_ofu.sources.dcgm.settings import DcgmSettings
 from otel_ofu.sources.demo.settings import DemoSettings
-from otel_ofu.sources.nvml.settings import NvmlSettings
-from otel_ofu.sources.plugins import CHOICES, plugin_source, source_factory
+from otel_ofu.sources.nvml import NvmlSettings
 from otel_ofu.sources.scrape.settings import ScrapeSettings
 
 SourceName = Annotated[str, msgspec.Meta(extra={"public": True})]

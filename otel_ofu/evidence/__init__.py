@@ -3,25 +3,3 @@
 Enters: /proc, /sys, and which process holds which device. Leaves: flags and numbers that become
 metrics of GPUs and of the node, so that rules and causes can ask for them.
 """
-
-from otel_ofu.evidence.flags import (
-    FlagCatalogue,
-    FlagReport,
-    FlagScan,
-    FlagScanner,
-    FlagSettings,
-    FlagState,
-    load_flags,
-)
-from otel_ofu.evidence.host import HostReader
-
-__all__ = [
-    "FlagCatalogue",
-    "FlagReport",
-    "FlagScan",
-    "FlagScanner",
-    "FlagSettings",
-    "FlagState",
-    "HostReader",
-    "load_flags",
-]

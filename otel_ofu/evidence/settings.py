@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
-from otel_ofu.evidence.flags.settings import FlagSettings
-from otel_ofu.files.settings import Settings
+from typing import Annotated
+
+from otel_ofu.files.settings import Between, Duration, Existing, Settings
+
+
+class FlagSettings(Settings, frozen=True, kw_only=True):
+    """`interval`: how often processes are scanned. `files`: flags beside the built-in ones.
+
+    `trust_pids`: the driver's process ids are those of this /proc, though that cannot be checked.
+    """
+
+    enabled: bool = True
+    interval: Annotated[Duration, Between(Duration(1), Duration(86400))] = Duration(30)
+    files: list[Annotated[str, Existing()]] = []
+    trust_pids: bool = False
 
 
 class HostSettings(Settings, frozen=True, kw_only=True):

@@ -16,12 +16,19 @@ from typing import Generic, TypeVar
 
 from otel_ofu.files.procfs import ProcFs
 from otel_ofu.jobs import allocations, kubernetes, slurm
+from otel_ofu.jobs.allocations import DeviceIndex
 from otel_ofu.jobs.attribution import Attribution, Claims
 from otel_ofu.jobs.claims import claims_of, variables
-from otel_ofu.jobs.devices import DeviceIndex
-from otel_ofu.jobs.kubernetes import Kubelet, KubeletError, Pod, Pods
+from otel_ofu.jobs.kubernetes import (
+    Grant,
+    Kubelet,
+    KubeletError,
+    Pod,
+    PodResources,
+    PodResourcesError,
+    Pods,
+)
 from otel_ofu.jobs.owner import MAPPING, SOURCE, Claim, GpuHolder, Owner
-from otel_ofu.jobs.podresources import Grant, PodResources, PodResourcesError
 from otel_ofu.jobs.processes import Neighbours, ProcessReader, ProcessSnapshot
 from otel_ofu.jobs.settings import JobSettings
 from otel_ofu.model import Device

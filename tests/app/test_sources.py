@@ -12,8 +12,7 @@ from otel_ofu.app.sources import choose, dcgm_probe, probe_source
 from otel_ofu.config import Gpu, config_from_text
 from otel_ofu.model.clock import SystemClock
 from otel_ofu.model.errors import SourceUnavailable
-from otel_ofu.sources.dcgm.source import DcgmProbe, ProbeProblem
-from otel_ofu.sources.dcgm.wire import GpuProfiling
+from otel_ofu.sources.dcgm.wire import DcgmProbe, GpuProfiling, ProbeProblem
 
 NOWHERE = "nvml: {library: /nonexistent/libnvidia-ml.so.1}, dcgm: {bindings_path: /nonexistent}"
 PAGE = (

@@ -16,15 +16,16 @@ from otel_ofu.config import Gpu
 from otel_ofu.model import Reading
 from otel_ofu.model.clock import SystemClock
 from otel_ofu.model.errors import SourceUnavailable
-from otel_ofu.sources.nvml import NvmlSource, open_nvml
+from otel_ofu.sources.nvml import NvmlSource
 
 pytestmark = pytest.mark.gpu
 
 
 @pytest.fixture(scope="module")
 def source() -> Iterator[NvmlSource]:
+    opened = NvmlSource(clock=SystemClock())
     try:
-        opened = open_nvml(clock=SystemClock())
+        opened.describe()
     except SourceUnavailable as error:
         pytest.skip(f"no NVIDIA GPU here: {error}")
     yield opened

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from otel_ofu.jobs.devices import DeviceIndex
+from otel_ofu.jobs.allocations import DeviceIndex
 from otel_ofu.model import Device
 from tests.jobs.tree import gpu
 

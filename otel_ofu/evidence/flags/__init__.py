@@ -6,7 +6,6 @@ lists is read out of an environment, and only what it lists is reported.
 
 from otel_ofu.evidence.flags.catalogue import FlagCatalogue, load_flags
 from otel_ofu.evidence.flags.scanner import FlagScanner
-from otel_ofu.evidence.flags.settings import FlagSettings
 from otel_ofu.evidence.flags.state import FlagReport, FlagScan, FlagState
 
 __all__ = [
@@ -14,7 +13,6 @@ __all__ = [
     "FlagReport",
     "FlagScan",
     "FlagScanner",
-    "FlagSettings",
     "FlagState",
     "load_flags",
 ]

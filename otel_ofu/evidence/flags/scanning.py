@@ -6,7 +6,6 @@ its gaps.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,7 +16,6 @@ from otel_ofu.evidence.flags.state import (
     DeviceFlags,
     FlagReport,
     FlagScan,
-    FlagSource,
     FlagState,
     Holder,
 )
@@ -26,8 +24,6 @@ from otel_ofu.model import Gap, GapReason
 from otel_ofu.model.log_once import CountedLogOnce
 
 Answers = Mapping[str, Answer]
-_FlagKey = tuple[int, int, str, str]
-"""Process id, its start, device, flag."""
 
 UNSEEN = Gap(GapReason.NOT_PERMITTED, f"processes on the GPU are not readable; {REMEDY}")
 FOREIGN = (
@@ -36,9 +32,6 @@ FOREIGN = (
 )
 
 HANGS = "a process on a GPU is left out: reading its files in an earlier scan has not returned yet"
-
-_CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
-_FROM_THE_START = frozenset(set(FlagSource) - {FlagSource.LIBRARY, FlagSource.STATUS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +48,7 @@ class ScanInputs:
 
 
 class Scan:
-    """Belongs to one thread; remembers processes, and when flags were first seen."""
+    """Belongs to one thread; remembers processes, and which flags were ever seen."""
 
     def __init__(
         self,
@@ -73,20 +66,17 @@ class Scan:
         self._trust_pids = trust_pids
         self._reader = EvidenceReader(procfs, catalogue, troubles)
         self._verdicts: dict[tuple[str, int], tuple[ProcessEvidence, str, Answers]] = {}
-        self._since: dict[_FlagKey, float] = {}
-        self._before: dict[tuple[str, str], FlagState] = {}
         self._ever: frozenset[str] = frozenset()
 
     def successor(self) -> Scan:
         """For another thread, when this one hangs: what was seen, but what is being read."""
         troubles = self.troubles.successor()
         made = Scan(self._catalogue, self._procfs, troubles, trust_pids=self._trust_pids)
-        made._since, made._before, made._ever = dict(self._since), self._before, self._ever
+        made._ever = self._ever
         return made
 
     def run(self, inputs: ScanInputs) -> FlagScan:
         """Never waits for a lock of ours, but /proc may hang."""
-        boot_s = inputs.now_s - (self._procfs.uptime_s() or 0.0)
         evidence = self._evidence({holder.pid for holder in inputs.holders}, inputs.avoided)
         states: list[FlagState] = []
         answers: dict[str, list[Answers]] = {}
@@ -97,7 +87,7 @@ class Scan:
                 continue
             judged = self._judged((uuid, pid), seen, inputs.architectures.get(uuid, ""))
             answers.setdefault(uuid, []).append(judged)
-            states += self._states((uuid, pid), judged, seen, (boot_s, inputs.now_s))
+            states += self._states(uuid, pid, judged)
         return self._put_together(inputs, states, answers, evidence)
 
     def _evidence(self, pids: set[int], avoided: int | None) -> dict[int, ProcessEvidence | None]:
@@ -139,25 +129,11 @@ class Scan:
             known = self._verdicts[key] = (seen, architecture, answers)
         return known[2]
 
-    def _states(
-        self,
-        key: tuple[str, int],
-        judged: Answers,
-        seen: ProcessEvidence,
-        times_s: tuple[float, float],
-    ) -> Iterator[FlagState]:
-        uuid, pid = key
-        boot_s, now_s = times_s
-        started_s = boot_s + seen.stat.start_ticks / _CLOCK_TICKS
+    def _states(self, uuid: str, pid: int, judged: Answers) -> Iterator[FlagState]:
         for flag in self._catalogue.watched:
             answer = judged[flag.id]
             if isinstance(answer, FlagMatch):
-                first_s = started_s if answer.source in _FROM_THE_START else now_s
-                known = (pid, seen.stat.start_ticks, uuid, flag.id)
-                since_s = self._since.setdefault(known, min(first_s, now_s))
-                yield FlagState(
-                    flag.id, answer.value, pid, uuid, since_s, answer.source, flag.severity
-                )
+                yield FlagState(flag.id, answer.value, pid, uuid, answer.source, flag.severity)
 
     def _put_together(
         self,
@@ -167,19 +143,12 @@ class Scan:
         evidence: Mapping[int, ProcessEvidence | None],
     ) -> FlagScan:
         states.sort(key=lambda s: (-int(s.severity[1:]), s.name, s.device_uuid, s.pid))
-        now: dict[tuple[str, str], FlagState] = {}
-        for state in states:
-            now.setdefault((state.device_uuid, state.name), state)
-        before, self._before = self._before, now
         self._ever |= {key_of(state.name) for state in states}
-        self._forget(states, evidence)
         held = {(holder.device_uuid, holder.pid) for holder in inputs.holders}
         self._verdicts = {key: v for key, v in self._verdicts.items() if key in held}
         return FlagScan(
             states=tuple(states),
             devices={uuid: self._device(each) for uuid, each in answers.items() if each},
-            appeared=tuple(state for key, state in now.items() if key not in before),
-            ended=tuple(state for key, state in before.items() if key not in now),
             ever=self._ever,
             report=self._report(inputs.now_s, evidence),
         )
@@ -197,19 +166,6 @@ class Scan:
             else:
                 values[key_of(flag.id)] = 0.0
         return DeviceFlags(values, gaps)
-
-    def _forget(
-        self, states: Sequence[FlagState], evidence: Mapping[int, ProcessEvidence | None]
-    ) -> None:
-        """First times of flags that are gone; a flag that comes back is dated anew."""
-        there = {(state.pid, state.device_uuid, state.name) for state in states}
-        self._since = {
-            key: since_s
-            for key, since_s in self._since.items()
-            if (key[0], key[2], key[3]) in there
-            and (seen := evidence.get(key[0])) is not None
-            and seen.stat.start_ticks == key[1]
-        }
 
     def _report(self, now_s: float, evidence: Mapping[int, ProcessEvidence | None]) -> FlagReport:
         unread = [e for e in evidence.values() if e is None or e.environment is None]

@@ -59,15 +59,13 @@ class FlagState:
     """A flag that was seen. `name` is its id in flags.yaml.
 
     `value` is text of flags.yaml, a number, "set", or "set to another value"; nothing else of an
-    environment is reported. `since_s`: Unix seconds of the start of the process for what stands
-    since then, and of the first scan that saw it for a debugger or a library.
+    environment is reported.
     """
 
     name: str
     value: str
     pid: int
     device_uuid: str
-    since_s: float
     source: FlagSource
     severity: Severity
 
@@ -85,15 +83,13 @@ class DeviceFlags:
 
 @dataclass(frozen=True, slots=True)
 class FlagScan:
-    """`states`: the worst first. `appeared`, `ended`: what differs from the scan before.
+    """`states`: the worst first.
 
     `ever`: keys that were 1 on some device since the start, for whoever leaves out the rest.
     """
 
     states: tuple[FlagState, ...] = ()
     devices: Mapping[str, DeviceFlags] = field(default_factory=dict)
-    appeared: tuple[FlagState, ...] = ()
-    ended: tuple[FlagState, ...] = ()
     ever: frozenset[str] = frozenset()
     report: FlagReport = field(default_factory=FlagReport)
 

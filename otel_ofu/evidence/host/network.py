@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
-from otel_ofu.evidence.host.part import FIRST, GrowingTotals, Values, grown
+from otel_ofu.evidence.host.node import FIRST, GrowingTotals, Values, grown
 from otel_ofu.files.procfs import Denied, Gone, ProcFs, read_file
 from otel_ofu.model import Gap, GapReason
 
@@ -37,8 +37,7 @@ class Network:
         self._totals = GrowingTotals()
         self._physical: dict[str, bool] = {}
 
-    def read(self, at_s: float) -> Values:
-        del at_s
+    def read(self) -> Values:
         node = _rows(self._nodes())
         cards = {name: node[name] for name in self._cards(node)}
         loops = {f"node/{LOOPBACK}": node[LOOPBACK]} if LOOPBACK in node else {}
@@ -137,8 +136,7 @@ class InfiniBand:
         self._totals = GrowingTotals()
         self._before: Mapping[str, int] | None = None
 
-    def read(self, at_s: float) -> Values:
-        del at_s
+    def read(self) -> Values:
         ports = self._ports()
         received = {port: _words(port, "port_rcv_data") for port in ports}
         sent = {port: _words(port, "port_xmit_data") for port in ports}

@@ -1,4 +1,4 @@
-"""The node's processors, memory and disks, and what waits for them.
+"""What a collector is; and the node's processors, memory and disks, and what waits for them.
 
 Enters: /proc/stat, /proc/loadavg, /proc/pressure, /proc/meminfo, /proc/diskstats, /sys/block.
 Leaves: shares of all processors' time, pressure 0..1, bytes. Bytes are of the node's own disks:
@@ -10,12 +10,59 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
-from otel_ofu.evidence.host.part import FIRST, GrowingTotals, Values
 from otel_ofu.files.procfs import Gone, ProcFs
 from otel_ofu.model import Gap, GapReason
+
+Values = Mapping[str, float | Gap]
+
+FIRST = Gap(GapReason.NOT_READY, "needs a second read")
+
+
+class HostCollector(Protocol):
+    """`read` gives each of `keys` at most; what is missing is a gap that the reader adds.
+
+    It raises Gone, Denied, or ValueError, IndexError, KeyError for a file in another form.
+    """
+
+    @property
+    def keys(self) -> tuple[str, ...]: ...
+
+    def read(self) -> Values: ...
+
+
+class GrowingTotals:
+    """Sums over members that come and go: an interface that is gone takes nothing back.
+
+    A member counts from the read after the one that first saw it.
+    """
+
+    def __init__(self) -> None:
+        self._raw: dict[str, Mapping[str, int]] = {}
+        self._sums: dict[str, float] = {}
+
+    def add(self, key: str, members: Mapping[str, int]) -> float | Gap:
+        """What all members counted since the first call; a gap at that one."""
+        before = self._raw.get(key)
+        self._raw[key] = members
+        if before is None:
+            self._sums[key] = 0.0
+            return FIRST
+        self._sums[key] += sum(grown(before, members).values())
+        return self._sums[key]
+
+
+def grown(before: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int]:
+    """What each member that was there before has counted since; one that restarted, from 0."""
+    return {
+        name: total - before[name] if total >= before[name] else total
+        for name, total in now.items()
+        if name in before
+    }
+
 
 # user, nice, system, idle, iowait, irq, softirq, steal; guests are part of user and nice.
 _MODES: dict[str, tuple[int, ...]] = {
@@ -40,8 +87,7 @@ class Cpu:
         self._procfs = procfs
         self._before: Sequence[int] | None = None
 
-    def read(self, at_s: float) -> Values:
-        del at_s  # the kernel counts time itself
+    def read(self) -> Values:
         lines = self._procfs.read("stat").split(b"\n")
         if not lines[0].startswith(b"cpu "):
             raise ValueError("no line of all processors in /proc/stat")
@@ -70,8 +116,7 @@ class RunQueue:
     def __init__(self, procfs: ProcFs) -> None:
         self._procfs = procfs
 
-    def read(self, at_s: float) -> Values:
-        del at_s
+    def read(self) -> Values:
         running = self._procfs.read("loadavg").split()[3].partition(b"/")[0]
         return {"run_queue": float(int(running))}
 
@@ -85,8 +130,7 @@ class Pressure:
     def __init__(self, procfs: ProcFs) -> None:
         self._procfs = procfs
 
-    def read(self, at_s: float) -> Values:
-        del at_s
+    def read(self) -> Values:
         return {
             f"pressure_{resource}_{scope}": share
             for resource in self.resources
@@ -115,8 +159,7 @@ class HostMemory:
     def __init__(self, procfs: ProcFs) -> None:
         self._procfs = procfs
 
-    def read(self, at_s: float) -> Values:
-        del at_s
+    def read(self) -> Values:
         found = {name: int(kib) * _KIB for name, kib in _LINE.findall(self._procfs.read("meminfo"))}
         total, available = found[b"MemTotal"], found[b"MemAvailable"]
         return {
@@ -142,8 +185,7 @@ class Disks:
         self._totals = GrowingTotals()
         self._is_disk: dict[str, bool] = {}
 
-    def read(self, at_s: float) -> Values:
-        del at_s
+    def read(self) -> Values:
         rows = [line.split() for line in self._procfs.read("diskstats").splitlines()]
         disks = [(r[_NAME].decode(), r) for r in rows if self._counts(r[_NAME].decode())]
         if not disks:

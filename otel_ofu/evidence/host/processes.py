@@ -12,9 +12,10 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
-from otel_ofu.evidence.host.part import FIRST, Values
+from otel_ofu.evidence.host.node import FIRST, Values
 from otel_ofu.files.procfs import Denied, Gone, ProcFs, Stat, read_file
 from otel_ofu.model import Gap, GapReason
+from otel_ofu.model.clock import Clock
 
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 _NOBODY = Gap(GapReason.NOT_READY, "no process holds a GPU")
@@ -27,15 +28,17 @@ class Ranks:
 
     keys = ("rank_cpu_mean", "rank_cpu_max", "rank_thread_mean", "rank_thread_max")
 
-    def __init__(self, procfs: ProcFs, pids: Callable[[], Collection[int]]) -> None:
+    def __init__(self, procfs: ProcFs, clock: Clock, pids: Callable[[], Collection[int]]) -> None:
         self._procfs = procfs
+        self._clock = clock
         self._pids = pids
         self._before: dict[int, Rank] = {}
         self._read_at_s: float | None = None
 
-    def read(self, at_s: float) -> Values:
+    def read(self) -> Values:
         now = {pid: rank for pid in self._pids() if (rank := self._rank(pid)) is not None}
         before, self._before = self._before, now
+        at_s = self._clock.monotonic_s()
         since_s, self._read_at_s = self._read_at_s, at_s
         if not now:
             return dict.fromkeys(self.keys, _NOBODY)
@@ -81,8 +84,7 @@ class Containers:
         self._pids = pids
         self._before: dict[str, tuple[int, int]] = {}
 
-    def read(self, at_s: float) -> Values:
-        del at_s
+    def read(self) -> Values:
         folders = self._folders()
         limits = {folder: cpus for folder in folders if (cpus := _cpus(folder)) is not None}
         used = [share for folder in folders if (share := _memory(folder)) is not None]

@@ -12,8 +12,15 @@ from pathlib import Path
 
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.evidence.host.network import InfiniBand, Network
-from otel_ofu.evidence.host.node import Cpu, Disks, HostMemory, Pressure, RunQueue
-from otel_ofu.evidence.host.part import HostCollector, Values
+from otel_ofu.evidence.host.node import (
+    Cpu,
+    Disks,
+    HostCollector,
+    HostMemory,
+    Pressure,
+    RunQueue,
+    Values,
+)
 from otel_ofu.evidence.host.processes import Containers, Ranks
 from otel_ofu.files.procfs import Denied, Gone, ProcFs
 from otel_ofu.model import Attribute, Entity, Gap, GapReason, Observation, Window
@@ -45,9 +52,8 @@ class HostReader:
     ) -> None:
         attributes: dict[str, Attribute] = {NODE: host}
         self._entity = Entity("node", host, attributes)
-        self._clock = clock or SystemClock()
         self._registry = load_registry()
-        self._parts = _parts(ProcFs(proc_root), sys_root, pids)
+        self._parts = _parts(ProcFs(proc_root), sys_root, clock or SystemClock(), pids)
         self._first_s: float | None = None
         self._last_s: float | None = None
         self._once = LogOnce(log, "load of the node: ")
@@ -79,7 +85,7 @@ class HostReader:
 
     def _asked(self, part: HostCollector) -> Values:
         try:
-            return part.read(self._clock.monotonic_s())
+            return part.read()
         except Gone as error:
             gap = Gap(GapReason.NOT_SUPPORTED, str(error))
         except Denied as error:
@@ -94,7 +100,7 @@ class HostReader:
 
 
 def _parts(
-    procfs: ProcFs, sys_root: Path, pids: Callable[[], Collection[int]]
+    procfs: ProcFs, sys_root: Path, clock: Clock, pids: Callable[[], Collection[int]]
 ) -> Sequence[HostCollector]:
     return (
         Cpu(procfs),
@@ -104,6 +110,6 @@ def _parts(
         Disks(procfs, sys_root),
         Network(procfs, sys_root, pids),
         InfiniBand(sys_root),
-        Ranks(procfs, pids),
+        Ranks(procfs, clock, pids),
         Containers(procfs, sys_root, pids),
     )

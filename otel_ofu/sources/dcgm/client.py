@@ -17,13 +17,13 @@ from otel_ofu.model.errors import SourceUnavailable
 from otel_ofu.sources.dcgm import bindings, codes
 from otel_ofu.sources.dcgm.bindings import Bindings
 from otel_ofu.sources.dcgm.engine import EngineError, HostEngine
-from otel_ofu.sources.dcgm.session import DcgmSession, Plan
+from otel_ofu.sources.dcgm.session import DcgmSession
 from otel_ofu.sources.dcgm.settings import EngineEndpoint, endpoint
-from otel_ofu.sources.dcgm.watch import Periods
 from otel_ofu.sources.dcgm.wire import (
+    DcgmProbe,
     DcgmTarget,
     FailureReply,
-    ProbeReply,
+    ProbeProblem,
     Read,
     SamplesReply,
     Start,
@@ -44,7 +44,6 @@ class DcgmClient:
         self._start = start
         self._clock = clock
         self._load = load
-        self._plan = Plan(tuple(start.fields), Periods(start.watch_s, start.clock_s))
         self._bindings: Bindings | None = None
         self._session: DcgmSession | None = None
         self._targets: list[DcgmTarget] = []
@@ -100,7 +99,7 @@ class DcgmClient:
 
     def _connect(self) -> DcgmSession:
         try:
-            self._session = open_session(self._start, self._plan, self._clock, self._loaded())
+            self._session = open_session(self._start, self._clock, self._loaded())
         except SourceUnavailable as error:
             raise _UnavailableError(error) from error
         self._wait_s = FIRST_WAIT_S
@@ -148,11 +147,11 @@ class _UnavailableError(EngineError):
         self.unavailable = error
 
 
-def open_session(start: Start, plan: Plan, clock: Clock, loaded: Bindings) -> DcgmSession:
+def open_session(start: Start, clock: Clock, loaded: Bindings) -> DcgmSession:
     """Connect and start all watches; nothing stays behind in the engine when that fails."""
     engine = connect(loaded, endpoint(start.settings))
     try:
-        return DcgmSession(engine, plan, clock)
+        return DcgmSession(engine, start, clock)
     except BaseException:
         engine.close()
         raise
@@ -196,14 +195,14 @@ def failure_of(error: EngineError, start: Start) -> FailureReply:
     return FailureReply(message=f"{what} (to {error.call}: {error.code})", remedy=known.remedy)
 
 
-def reports(start: Start, clock: Clock, load: Load = bindings.load) -> Iterator[ProbeReply]:
-    """After each step all that is known; the last one is `done`."""
-    report = ProbeReply()
+def reports(start: Start, clock: Clock, load: Load = bindings.load) -> Iterator[DcgmProbe]:
+    """After each step all that is known; the last one is `complete`."""
     settings = start.settings
+    report = DcgmProbe(address=str(endpoint(settings)))
     try:
         loaded = load(settings.bindings_path, settings.library_path)
     except SourceUnavailable as error:
-        yield _with(report, str(error), error.remedy, done=True)
+        yield _with(report, str(error), error.remedy, complete=True)
         return
     report = msgspec.structs.replace(
         report, bindings_path=str(loaded.path), bindings_major=loaded.major
@@ -213,12 +212,12 @@ def reports(start: Start, clock: Clock, load: Load = bindings.load) -> Iterator[
         yield from _of_engine(report, start, clock, loaded)
     except EngineError as error:
         failure = failure_of(error, start)
-        yield _with(report, failure.message, failure.remedy, done=True)
+        yield _with(report, failure.message, failure.remedy, complete=True)
 
 
 def _of_engine(
-    report: ProbeReply, start: Start, clock: Clock, loaded: Bindings
-) -> Iterator[ProbeReply]:
+    report: DcgmProbe, start: Start, clock: Clock, loaded: Bindings
+) -> Iterator[DcgmProbe]:
     engine = connect(loaded, endpoint(start.settings))
     try:
         report = _versions(report, engine)
@@ -228,7 +227,7 @@ def _of_engine(
         engine.close()
 
 
-def _versions(report: ProbeReply, engine: HostEngine) -> ProbeReply:
+def _versions(report: DcgmProbe, engine: HostEngine) -> DcgmProbe:
     library, why_no_library = _ask(engine.library_version)
     version, why_no_engine = _ask(engine.engine_version)
     report = msgspec.structs.replace(
@@ -243,20 +242,19 @@ def _versions(report: ProbeReply, engine: HostEngine) -> ProbeReply:
     return report
 
 
-def _profiling(report: ProbeReply, start: Start, clock: Clock, engine: HostEngine) -> ProbeReply:
-    plan = Plan(tuple(start.fields), Periods(start.watch_s, start.clock_s))
+def _profiling(report: DcgmProbe, start: Start, clock: Clock, engine: HostEngine) -> DcgmProbe:
     try:
-        session = DcgmSession(engine, plan, clock)
+        session = DcgmSession(engine, start, clock)
     except EngineError as error:
         failure = failure_of(error, start)
-        return _with(report, failure.message, failure.remedy, done=True)
+        return _with(report, failure.message, failure.remedy, complete=True)
     states = session.profiling()
     for state in states:
         if not state.ok:
             report = _with(report, f"{state.uuid}: no profiling: {state.reason}", state.remedy)
     if not session.targets():
         report = _with(report, "the host engine sees no GPU", codes.INSTALL_DRIVER)
-    return msgspec.structs.replace(report, profiling=states, done=True)
+    return msgspec.structs.replace(report, profiling=tuple(states), complete=True)
 
 
 def _ask(question: Callable[[], str]) -> tuple[str, str]:
@@ -270,7 +268,6 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(p) for p in version.split(".") if p.isdigit())
 
 
-def _with(report: ProbeReply, sentence: str, remedy: str, *, done: bool = False) -> ProbeReply:
-    return msgspec.structs.replace(
-        report, problems=[*report.problems, (sentence, remedy)], done=done
-    )
+def _with(report: DcgmProbe, sentence: str, remedy: str, *, complete: bool = False) -> DcgmProbe:
+    problems = (*report.problems, ProbeProblem(sentence, remedy))
+    return msgspec.structs.replace(report, problems=problems, complete=complete)

@@ -80,10 +80,10 @@ def take(engine: HostEngine) -> DcgmInventory:
     return DcgmInventory(tuple(u for u in units if u.device.uuid), (tuple(gpus), tuple(mig)), notes)
 
 
-def is_known(engine: HostEngine, field_id: int) -> bool:
-    """Whether this engine knows a field; one unknown id would spoil a whole group."""
+def all_known(engine: HostEngine, fields: Sequence[int]) -> bool:
+    """Whether this engine knows the fields; one unknown id spoils a whole group."""
     try:
-        engine.drop(None, engine.field_group([field_id]))
+        engine.drop(None, engine.field_group(fields))
     except EngineError as error:
         if error.code == codes.BAD_PARAMETER:
             return False
@@ -103,7 +103,7 @@ def _mig(engine: HostEngine) -> list[MigEntity]:
 
 def _facts(engine: HostEngine, entities: Sequence[Entity]) -> dict[Entity, dict[int, str]]:
     """Identity of every entity: read once, since it stays while the entity exists."""
-    fields = [*_IDENTITY, *([GPM_SUPPORT] if is_known(engine, GPM_SUPPORT) else [])]
+    fields = [*_IDENTITY, *([GPM_SUPPORT] if all_known(engine, [GPM_SUPPORT]) else [])]
     facts: dict[Entity, dict[int, str]] = {}
     for start in range(0, len(entities), GROUP_SIZE):
         chunk = entities[start : start + GROUP_SIZE]

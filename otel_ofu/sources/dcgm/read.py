@@ -173,13 +173,12 @@ class Interpreter:
     ) -> Reading:
         """Every key of every field is a value or a gap; `xid:…` only once there was one."""
         outcome: _Outcome = {}
-        standing = {g.field: Gap(g.reason, g.detail) for g in target.gaps}
         rows: dict[int, list[DcgmSample]] = {}
         for sample in samples:
             rows.setdefault(sample.field, []).append(sample)
         for field in self.fields:
             row = rows.get(field.id)
-            gap = standing.get(field.id)
+            gap = target.gaps.get(field.id)
             if row and gap is None:
                 outcome |= self._outcome(target.device.uuid, field, row, moment)
             else:
@@ -189,9 +188,8 @@ class Interpreter:
     def failed(self, target: DcgmTarget, gap: Gap, window: Window) -> Reading:
         """A reading of gaps alone, for a device that was there before."""
         outcome: _Outcome = {}
-        standing = {g.field: Gap(g.reason, g.detail) for g in target.gaps}
         for field in self.fields:
-            outcome |= self._all(target.device.uuid, field, standing.get(field.id, gap))
+            outcome |= self._all(target.device.uuid, field, target.gaps.get(field.id, gap))
         return _reading(target, window, outcome)
 
     def _outcome(

@@ -1,15 +1,15 @@
 """One life of a connection: what is there, what is watched, and every new sample of it.
 
-Enters: a `HostEngine` and a `Plan`. Leaves: samples by target, and the topology they belong to.
-EngineError means that the session is over and `close` is due.
+Enters: a `HostEngine`, and what to read how often. Leaves: samples by target, and the topology
+they belong to. EngineError means that the session is over and `close` is due.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from otel_ofu.model import Gap
 from otel_ofu.model.clock import Clock
 from otel_ofu.sources.dcgm import codes, inventory
 from otel_ofu.sources.dcgm.codes import Blank, DcgmTrouble, blank_reason
@@ -19,12 +19,11 @@ from otel_ofu.sources.dcgm.inventory import DcgmUnit
 from otel_ofu.sources.dcgm.watch import (
     EntityGroup,
     FieldGroup,
-    Periods,
     Watcher,
     entity_groups,
     known_fields,
 )
-from otel_ofu.sources.dcgm.wire import FUTURE_S, DcgmSample, DcgmTarget, GpuProfiling, StandingGap
+from otel_ofu.sources.dcgm.wire import FUTURE_S, DcgmSample, DcgmTarget, GpuProfiling, Start
 
 RESCAN_S = 60.0
 """Between two checks which GPUs and MIG instances there are. Starting value."""
@@ -87,27 +86,19 @@ def replace_future(
         rows[entity] = [newest.get((entity, s.field), s) if s.ts_us > limit_us else s for s in row]
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What to read: fields in order of importance, and how often."""
-
-    fields: tuple[int, ...]
-    periods: Periods
-
-
 class DcgmSession:
     """Used by one thread, like the engine that it owns."""
 
-    def __init__(self, engine: HostEngine, plan: Plan, clock: Clock) -> None:
+    def __init__(self, engine: HostEngine, start: Start, clock: Clock) -> None:
         self._engine = engine
-        self._plan = plan
+        self._start = start
         self._clock = clock
         self._watcher = Watcher(engine, clock)
         self._recent = Recent()
         self._inventory = inventory.take(engine)
-        self._known = frozenset(known_fields(engine, plan.fields))
+        self._known = frozenset(known_fields(engine, start.fields))
         self.entity_groups = entity_groups(
-            self._inventory.units, [f for f in plan.fields if f in self._known], plan.periods
+            self._inventory.units, [f for f in start.fields if f in self._known], start
         )
         for group in self.entity_groups:
             self._watcher.start(group)
@@ -126,7 +117,7 @@ class DcgmSession:
         now_s = self._clock.monotonic_s()
         with_means = now_s >= self._means_at_s
         if with_means:
-            self._means_at_s = now_s + self._plan.periods.watch_s
+            self._means_at_s = now_s + self._start.watch_s
         for group in self.entity_groups:
             fields = group.fast(with_means=with_means)
             if fields:
@@ -140,7 +131,7 @@ class DcgmSession:
                 watches = [s.watch for s in group.field_groups if s.watch]
                 replace_future(self._engine, watches, rows, self._clock.now_s())
                 self._keep(rows)
-        self._means_at_s = self._clock.monotonic_s() + self._plan.periods.watch_s
+        self._means_at_s = self._clock.monotonic_s() + self._start.watch_s
         samples = self._recent.take()
         self.paused = self._is_paused(samples)
         return [list(self._of(u, samples)) for u in self._inventory.units]
@@ -206,8 +197,8 @@ class DcgmSession:
 
     def _target(self, unit: DcgmUnit, groups: dict[Entity, EntityGroup]) -> DcgmTarget:
         own, gpu = groups[unit.entity], groups.get(unit.gpu)
-        troubles = {f: t for f in self._plan.fields if (t := self._trouble(f, unit, own, gpu))}
-        gaps = [StandingGap(f, t.reason, t.detail) for f, t in troubles.items()]
+        troubles = {f: t for f in self._start.fields if (t := self._trouble(f, unit, own, gpu))}
+        gaps = {f: Gap(t.reason, t.detail) for f, t in troubles.items()}
         return DcgmTarget(device=unit.device, gaps=gaps)
 
     def _trouble(

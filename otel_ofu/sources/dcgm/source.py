@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from otel_ofu.catalog.registry import Registry, load_registry
 from otel_ofu.model import Gap, GapReason, Reading, Window
@@ -22,10 +23,10 @@ from otel_ofu.sources.dcgm.fields import fields
 from otel_ofu.sources.dcgm.read import NAME, Interpreter, Moment
 from otel_ofu.sources.dcgm.settings import MIN_INTERVAL_S, DcgmSettings, endpoint
 from otel_ofu.sources.dcgm.wire import (
+    DcgmProbe,
     DcgmTarget,
     FailureReply,
-    GpuProfiling,
-    ProbeReply,
+    ProbeProblem,
     ProbeRequest,
     Read,
     Reply,
@@ -199,33 +200,6 @@ def _error(reply: Reply | None, text: str) -> SourceError:
     return SourceError(text)
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeProblem:
-    """One thing that is missing, and the command or setting that fixes it (may be empty)."""
-
-    message: str
-    remedy: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class DcgmProbe:
-    """What was found. Versions are empty where nothing gave them.
-
-    `address` is what was tried. `reachable`: an engine answered. `profiling` has one entry per
-    GPU or MIG instance and is empty if the time was over before. `complete` is False in that case.
-    """
-
-    address: str
-    bindings_path: str
-    bindings_major: int | None
-    library_version: str
-    engine_version: str
-    reachable: bool
-    profiling: tuple[GpuProfiling, ...]
-    problems: tuple[ProbeProblem, ...]
-    complete: bool
-
-
 def probe(
     settings: DcgmSettings,
     timeout_s: float,
@@ -237,20 +211,20 @@ def probe(
 
     SourceUnavailable if the settings make no sense; everything else is a problem in the answer.
     """
-    where = endpoint(settings)
+    where = str(endpoint(settings))
     ids = [f.id for f in fields(registry or load_registry(), with_profiling=settings.profiling)]
     start = start_message(settings, ids, _PROBE_INTERVAL_S)
-    report, problems = ProbeReply(), []
     try:
-        report = _asked(launch(), start, timeout_s)
+        found = _asked(launch(), start, timeout_s) or DcgmProbe(address=where)
     except ChannelClosedError as error:
-        problems = [ProbeProblem(str(error))]
-    if not report.done and not problems:
-        problems = [_late(report, str(where), timeout_s)]
-    return _probe(str(where), report, problems)
+        return DcgmProbe(address=where, problems=(ProbeProblem(str(error)),))
+    if found.complete:
+        return found
+    late = _late(found, timeout_s)
+    return msgspec.structs.replace(found, problems=(*found.problems, late))
 
 
-def _asked(channel: Channel, start: Start, timeout_s: float) -> ProbeReply:
+def _asked(channel: Channel, start: Start, timeout_s: float) -> DcgmProbe | None:
     try:
         channel.send(start)
         channel.send(ProbeRequest())
@@ -259,33 +233,20 @@ def _asked(channel: Channel, start: Start, timeout_s: float) -> ProbeReply:
         channel.stop(_STOP_S)
 
 
-def _last_report(channel: Channel, timeout_s: float) -> ProbeReply:
+def _last_report(channel: Channel, timeout_s: float) -> DcgmProbe | None:
     deadline_s = time.monotonic() + timeout_s
-    report = ProbeReply()
-    while not report.done:
+    report = None
+    while report is None or not report.complete:
         reply = channel.receive(max(0.0, deadline_s - time.monotonic()))
-        if not isinstance(reply, ProbeReply):
+        if not isinstance(reply, DcgmProbe):
             break
         report = reply
     return report
 
 
-def _late(report: ProbeReply, where: str, timeout_s: float) -> ProbeProblem:
-    if report.reachable:
+def _late(found: DcgmProbe, timeout_s: float) -> ProbeProblem:
+    if found.reachable:
         return ProbeProblem(f"no answer about its GPUs within {timeout_s:g} s")
-    return ProbeProblem(f"no answer from {where} within {timeout_s:g} s", codes.START_ENGINE)
-
-
-def _probe(where: str, report: ProbeReply, problems: Sequence[ProbeProblem]) -> DcgmProbe:
-    reported = [ProbeProblem(sentence, remedy) for sentence, remedy in report.problems]
-    return DcgmProbe(
-        address=where,
-        bindings_path=report.bindings_path,
-        bindings_major=report.bindings_major,
-        library_version=report.library_version,
-        engine_version=report.engine_version,
-        reachable=report.reachable,
-        profiling=tuple(report.profiling),
-        problems=(*reported, *problems),
-        complete=report.done,
+    return ProbeProblem(
+        f"no answer from {found.address} within {timeout_s:g} s", codes.START_ENGINE
     )

@@ -28,7 +28,8 @@ from otel_ofu.sources.dcgm.fields import (
     has_level,
     is_profiling,
 )
-from otel_ofu.sources.dcgm.inventory import GROUP_SIZE, DcgmUnit, is_known
+from otel_ofu.sources.dcgm.inventory import GROUP_SIZE, DcgmUnit, all_known
+from otel_ofu.sources.dcgm.wire import Start
 
 _T = TypeVar("_T")
 
@@ -101,16 +102,8 @@ class EntityGroup:
         return [f for f in fields if f in FAST or (with_means and is_profiling(f))]
 
 
-@dataclass(frozen=True, slots=True)
-class Periods:
-    """Seconds between two samples: of everything, and of the SM clock."""
-
-    watch_s: float
-    clock_s: float
-
-
 def entity_groups(
-    units: Sequence[DcgmUnit], wanted: Sequence[int], periods: Periods
+    units: Sequence[DcgmUnit], wanted: Sequence[int], start: Start
 ) -> list[EntityGroup]:
     """The groups of an inventory; every wanted field is in a group of every level that has it."""
     ordered = sorted(units, key=lambda u: (u.device.model, u.entity[0]))
@@ -118,22 +111,22 @@ def entity_groups(
     for (model, level), members in groupby(ordered, lambda u: (u.device.model, u.entity[0])):
         fields = [f for f in wanted if has_level(f, level)]
         found += [
-            EntityGroup(model, chunk, list(_field_groups(fields, periods)))
+            EntityGroup(model, chunk, list(_field_groups(fields, start)))
             for chunk in _chunks(tuple(members), GROUP_SIZE)
         ]
     return found
 
 
-def _field_groups(fields: Sequence[int], periods: Periods) -> Iterator[FieldGroup]:
+def _field_groups(fields: Sequence[int], start: Start) -> Iterator[FieldGroup]:
     measured = tuple(f for f in fields if is_profiling(f))
     plain = tuple(f for f in fields if not is_profiling(f) and f != SM_CLOCK)
     if SM_CLOCK in fields:
-        yield FieldGroup((SM_CLOCK,), periods.clock_s, profiling=False)
+        yield FieldGroup((SM_CLOCK,), start.clock_s, profiling=False)
     for chunk in _chunks(plain, MAX_FIELDS):
-        yield FieldGroup(chunk, periods.watch_s, profiling=False)
+        yield FieldGroup(chunk, start.watch_s, profiling=False)
     if measured:
         # One group: what is over the limit of a watch is given up, least important first.
-        yield FieldGroup(measured, periods.watch_s, profiling=True)
+        yield FieldGroup(measured, start.watch_s, profiling=True)
 
 
 def _chunks(items: Sequence[_T], size: int) -> Iterator[tuple[_T, ...]]:
@@ -146,18 +139,8 @@ def known_fields(engine: HostEngine, fields: Sequence[int]) -> list[int]:
     known: list[int] = []
     for start in range(0, len(fields), _PROBE_SIZE):
         chunk = fields[start : start + _PROBE_SIZE]
-        known += chunk if _all_known(engine, chunk) else [f for f in chunk if is_known(engine, f)]
+        known += chunk if all_known(engine, chunk) else [f for f in chunk if all_known(engine, [f])]
     return known
-
-
-def _all_known(engine: HostEngine, fields: Sequence[int]) -> bool:
-    try:
-        engine.drop(None, engine.field_group(fields))
-    except EngineError as error:
-        if error.code == codes.BAD_PARAMETER:
-            return False
-        raise
-    return True
 
 
 class Watcher:

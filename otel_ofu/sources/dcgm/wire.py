@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from otel_ofu.model import Device, GapReason
+from otel_ofu.model import Device, Gap
 from otel_ofu.sources.dcgm.settings import DcgmSettings
 
 MAX_FRAME_BYTES = 16 << 20
@@ -26,19 +26,11 @@ class DcgmSample(msgspec.Struct, frozen=True, array_like=True):
     value: Value
 
 
-class StandingGap(msgspec.Struct, frozen=True, array_like=True):
-    """A field that is not read at all, and why."""
-
-    field: int
-    reason: GapReason
-    detail: str
-
-
 class DcgmTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """One GPU or MIG compute instance, and what is not read of it."""
+    """One GPU or MIG compute instance, and by field why it is not read at all."""
 
     device: Device
-    gaps: list[StandingGap] = []
+    gaps: dict[int, Gap] = {}
 
 
 class GpuProfiling(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +60,7 @@ class Read(msgspec.Struct, frozen=True, tag="read"):
 
 
 class ProbeRequest(msgspec.Struct, frozen=True, tag="probe"):
-    """Ask what can be reached; answered by several `ProbeReply`s, each with more in it."""
+    """Ask what can be reached; answered by several `DcgmProbe`s, each with more in it."""
 
 
 class SamplesReply(msgspec.Struct, frozen=True, kw_only=True, tag="samples"):
@@ -93,21 +85,33 @@ class FailureReply(msgspec.Struct, frozen=True, kw_only=True, tag="failure"):
     unavailable: bool = False
 
 
-class ProbeReply(msgspec.Struct, frozen=True, kw_only=True, tag="report"):
-    """What is known so far; `problems` pairs a sentence with its remedy."""
+class ProbeProblem(msgspec.Struct, frozen=True):
+    """One thing that is missing, and the command or setting that fixes it (may be empty)."""
 
+    message: str
+    remedy: str = ""
+
+
+class DcgmProbe(msgspec.Struct, frozen=True, kw_only=True, tag="report"):
+    """What was found so far. Versions are empty where nothing gave them.
+
+    `address` is what was tried. `reachable`: an engine answered. `profiling` has one entry per
+    GPU or MIG instance and is empty if the time was over before. `complete` is False in that case.
+    """
+
+    address: str
     bindings_path: str = ""
     bindings_major: int | None = None
     library_version: str = ""
     engine_version: str = ""
     reachable: bool = False
-    profiling: list[GpuProfiling] = []
-    problems: list[tuple[str, str]] = []
-    done: bool = False
+    profiling: tuple[GpuProfiling, ...] = ()
+    problems: tuple[ProbeProblem, ...] = ()
+    complete: bool = False
 
 
 Request = Start | Read | ProbeRequest
-Reply = SamplesReply | FailureReply | ProbeReply
+Reply = SamplesReply | FailureReply | DcgmProbe
 
 
 def frame(message: Request | Reply) -> bytes:

@@ -1,6 +1,6 @@
 """The training job: what one step asks of each GPU, and where the time of a step goes.
 
-Enters: an array of `FIELDS` x GPUs (demands and settings) and the SM clocks. Leaves: `Step`, the
+Enters: an array of `FIELD` x GPUs (demands and settings) and the SM clocks. Leaves: `Step`, the
 share of time that every GPU spends in each of `PHASES`, and the length of a step.
 
 The job is synchronous data parallel: all ranks meet in every step, so a step takes as long as the
@@ -16,89 +16,52 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-# The quantities that a trouble may change; all of one step and one GPU unless noted otherwise.
-FIELDS = (
-    "gemm_cycles",  # SM cycles of matrix multiplications
-    "memory_s",  # kernels bound by device memory: norms, activations, optimizer
-    "comm_s",  # collectives over NVLink
-    "overlap",  # share of comm_s that hides behind computation, 0..1
-    "check_s",  # CPU-side checks between collectives, all ranks together
-    "input_s",  # waiting for the next batch
-    "gap_s",  # short gaps between kernels
-    "copy_s",  # device memory written out to the host
-    "running",  # 1 while the rank takes part in the job, else 0
-    "clock_lock_hz",  # the highest SM clock that the operator allows
-    "power_limit_w",  # the enforced power limit
-    "cooling",  # heat conductance relative to a healthy heat sink
-    "miscount",  # FLOPs that the job believes in / FLOPs that it does
-    "vector_cycles",  # SM cycles of matrix multiplications on the FP32 pipe
-    "double_cycles",  # the same on the FP64 pipe
-    "half_cycles",  # the same on the FP16 vector pipe
-    "ragged_cycles",  # the same on tensor cores, in shapes that fill few tiles
-    "lonely_s",  # kernels of one block, which hold one SM
-    "blit_s",  # copies within device memory
-    "staged_s",  # collectives that go through the memory of the host
-    "link_rate",  # speed of NVLink relative to a healthy one
-    "brake",  # 1 while power supplies ask the GPU to slow down, else 0
-    "offload_bytes_per_s",  # steady traffic to and from the host, each way, behind computation
-    "mem_held_bytes",  # device memory in use
-    "mem_swing_bytes",  # standard deviation of that from window to window
-    "processes",  # compute processes on the GPU
-    "pcie_gen",  # generation that the PCIe link runs at
-    "replays_per_s",  # PCIe packets that are sent again
-    "ecc_per_s",  # uncorrected memory errors
-    "xid",  # code of an error that the driver reports every 100 s; 0: none
-    "cores",  # processor cores that the work of one rank keeps busy
-    "thread_s",  # work of a rank's main thread, while the GPU computes
-    "io_wait",  # share of waiting for a batch that is storage; the rest is processors
-    "cpu_quota",  # share of periods in which the container runs into its limit
-)
-FIELD = {name: row for row, name in enumerate(FIELDS)}
+# The quantities that a trouble may change, all of one step and one GPU unless noted otherwise, and
+# what they are without trouble: a 2 s step of a mid-size language model on H100 at about 1.5 GHz,
+# two thirds matrix multiplication, collectives of 1 s of which 80 % hide behind the backward pass.
+HEALTHY = {
+    "gemm_cycles": 2.0e9,  # SM cycles of matrix multiplications
+    "memory_s": 0.30,  # kernels bound by device memory: norms, activations, optimizer
+    "comm_s": 1.0,  # collectives over NVLink
+    "overlap": 0.8,  # share of comm_s that hides behind computation, 0..1
+    "check_s": 0.0,  # CPU-side checks between collectives, all ranks together
+    "input_s": 0.01,  # waiting for the next batch
+    "gap_s": 0.06,  # short gaps between kernels
+    "copy_s": 0.0,  # device memory written out to the host
+    "running": 1.0,  # 1 while the rank takes part in the job, else 0
+    "clock_lock_hz": 1.98e9,  # the highest SM clock that the operator allows
+    "power_limit_w": 700.0,  # the enforced power limit
+    "cooling": 1.0,  # heat conductance relative to a healthy heat sink
+    "miscount": 1.0,  # FLOPs that the job believes in / FLOPs that it does
+    "vector_cycles": 0.0,  # SM cycles of matrix multiplications on the FP32 pipe
+    "double_cycles": 0.0,  # the same on the FP64 pipe
+    "half_cycles": 0.0,  # the same on the FP16 vector pipe
+    "ragged_cycles": 0.0,  # the same on tensor cores, in shapes that fill few tiles
+    "lonely_s": 0.0,  # kernels of one block, which hold one SM
+    "blit_s": 0.0,  # copies within device memory
+    "staged_s": 0.0,  # collectives that go through the memory of the host
+    "link_rate": 1.0,  # speed of NVLink relative to a healthy one
+    "brake": 0.0,  # 1 while power supplies ask the GPU to slow down, else 0
+    "offload_bytes_per_s": 0.0,  # steady traffic to and from the host, each way, behind computation
+    "mem_held_bytes": 66.0e9,  # device memory in use
+    "mem_swing_bytes": 0.0,  # standard deviation of that from window to window
+    "processes": 1.0,  # compute processes on the GPU
+    "pcie_gen": 5.0,  # generation that the PCIe link runs at
+    "replays_per_s": 0.0,  # PCIe packets that are sent again
+    "ecc_per_s": 0.0,  # uncorrected memory errors
+    "xid": 0.0,  # code of an error that the driver reports every 100 s; 0: none
+    "cores": 2.5,  # processor cores that the work of one rank keeps busy
+    "thread_s": 1.1,  # work of a rank's main thread, while the GPU computes
+    "io_wait": 0.8,  # share of waiting for a batch that is storage; the rest is processors
+    "cpu_quota": 0.0,  # share of periods in which the container runs into its limit
+}
+FIELD = {name: row for row, name in enumerate(HEALTHY)}
 
 PHASES = (
     *("gemm", "memory", "link", "wait", "check", "gap", "input", "copy"),
     *("vector", "double", "half", "ragged", "lonely", "blit", "staged"),
 )
 PHASE = {name: row for row, name in enumerate(PHASES)}
-
-# A 2 s step of a mid-size language model on H100 at about 1.5 GHz: two thirds matrix
-# multiplication, collectives of 1 s of which 80 % hide behind the backward pass.
-HEALTHY = {
-    "gemm_cycles": 2.0e9,
-    "memory_s": 0.30,
-    "comm_s": 1.0,
-    "overlap": 0.8,
-    "check_s": 0.0,
-    "input_s": 0.01,
-    "gap_s": 0.06,
-    "copy_s": 0.0,
-    "running": 1.0,
-    "clock_lock_hz": 1.98e9,
-    "power_limit_w": 700.0,
-    "cooling": 1.0,
-    "miscount": 1.0,
-    "vector_cycles": 0.0,
-    "double_cycles": 0.0,
-    "half_cycles": 0.0,
-    "ragged_cycles": 0.0,
-    "lonely_s": 0.0,
-    "blit_s": 0.0,
-    "staged_s": 0.0,
-    "link_rate": 1.0,
-    "brake": 0.0,
-    "offload_bytes_per_s": 0.0,
-    "mem_held_bytes": 66.0e9,
-    "mem_swing_bytes": 0.0,
-    "processes": 1.0,
-    "pcie_gen": 5.0,
-    "replays_per_s": 0.0,
-    "ecc_per_s": 0.0,
-    "xid": 0.0,
-    "cores": 2.5,
-    "thread_s": 1.1,
-    "io_wait": 0.8,
-    "cpu_quota": 0.0,
-}
 
 # Fields of one step that are a time by themselves, or cycles, and the phase that they fill.
 _TIMED = {
@@ -134,8 +97,8 @@ class Step:
 
 
 def healthy_demand(gpus: int) -> Array:
-    """FIELDS x GPUs of a job without any trouble."""
-    return np.repeat(np.array([[HEALTHY[name]] for name in FIELDS]), gpus, axis=1)
+    """FIELD x GPUs of a job without any trouble."""
+    return np.repeat(np.array([[value] for value in HEALTHY.values()]), gpus, axis=1)
 
 
 def vary(demand: Array, draws: Array, noise: float) -> Array:

@@ -1,7 +1,7 @@
 """Stories: which trouble, when, on which GPUs; and what it does to the job.
 
 Enters: `scenarios.yaml` of this package, or a `Scenario` built in code. Leaves: the demands
-(job.FIELDS x GPUs) at a time, and the true troubles of that time. All times count from the
+(job.FIELD x GPUs) at a time, and the true troubles of that time. All times count from the
 start of the story.
 """
 
@@ -107,7 +107,7 @@ class ScenarioTimeline:
         return self._scenario.noise
 
     def demand(self, at_s: float) -> Array:
-        """job.FIELDS x GPUs at `at_s`; shared between calls, not to be changed."""
+        """job.FIELD x GPUs at `at_s`; shared between calls, not to be changed."""
         active = self._active(at_s)
         if active not in self._demands:
             self._demands[active] = self._build(active)

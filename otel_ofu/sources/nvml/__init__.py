@@ -1,7 +1,6 @@
 """NVIDIA GPUs through NVML and its GPM counters, with the bindings nvidia-ml-py."""
 
 from otel_ofu.sources.nvml.devices import GpuProcess
-from otel_ofu.sources.nvml.session import DeviceSupport
-from otel_ofu.sources.nvml.source import NvmlSource, open_nvml
+from otel_ofu.sources.nvml.session import DeviceSupport, NvmlSettings, NvmlSource
 
-__all__ = ["DeviceSupport", "GpuProcess", "NvmlSource", "open_nvml"]
+__all__ = ["DeviceSupport", "GpuProcess", "NvmlSettings", "NvmlSource"]

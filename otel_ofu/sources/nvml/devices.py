@@ -220,11 +220,10 @@ _NO_INSTANCE = 0xFFFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class GpuProcess:
-    """A compute process on a device; `used_bytes` is None where the driver does not report it."""
+    """A compute process on a device, or on an instance of it."""
 
     device_uuid: str
     pid: int
-    used_bytes: int | None
     gpu_instance_id: int | None
 
 
@@ -235,6 +234,5 @@ def processes_of(nvml: ModuleType, handle: Handle, device_uuid: str) -> Iterator
         yield GpuProcess(
             device_uuid,
             process.pid,
-            process.usedGpuMemory,
             None if instance == _NO_INSTANCE else instance,
         )

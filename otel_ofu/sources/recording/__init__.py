@@ -3,11 +3,10 @@
 docs/recording-format.md describes the format, and the column map for CSV files of others.
 """
 
-from otel_ofu.sources.recording.format import RecordingHeader
+from otel_ofu.sources.recording.format import RecordingError, RecordingHeader, RecordingWriter
 from otel_ofu.sources.recording.read import RecordingReader, read_recording
 from otel_ofu.sources.recording.source import RecordingFile, RecordingSource, open_recording
 from otel_ofu.sources.recording.table import ColumnMap, TableReader, read_column_map
-from otel_ofu.sources.recording.writer import RecordingError, RecordingWriter
 
 __all__ = [
     "ColumnMap",

@@ -24,31 +24,21 @@ from otel_ofu.sources.scrape.settings import PageEndpoint
 MOST_AT_ONCE = 8
 """So many endpoints are read at the same time."""
 
-_OFU_INPUTS = ("tensor_active", "engine_busy", "sm_clock", "max_sm_clock", "busy_proxy")
-
 
 @dataclass(frozen=True, slots=True)
 class DeviceReport:
     """What a page gives of one device; `missing` maps the keys that OFU needs to a remedy."""
 
     device: Device
-    profile_id: str
-    present: tuple[str, ...]
     missing: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointReport:
-    """One endpoint after its last read. `ofu` is for each profile on it what OFU means there.
-
-    `refresh_period_s` is None until two different pages were seen.
-    """
+    """One endpoint after its last read."""
 
     endpoint: str
-    problem: str
-    ofu: Mapping[str, str]
     devices: tuple[DeviceReport, ...]
-    refresh_period_s: float | None
 
 
 class ScrapeSource:
@@ -118,24 +108,15 @@ class ScrapeSource:
         return list(readings.values())
 
     def _report(self, target: ScrapeTarget) -> EndpointReport:
-        found = dict.fromkeys(row.profile_id for row in target.rows)
         profiles = self._vendors.profiles
         devices = tuple(
             DeviceReport(
                 row.device,
-                row.profile_id,
-                tuple(key for key in _OFU_INPUTS if key in row.values),
                 {k: row.gaps[k].detail for k in profiles[row.profile_id].needs if k in row.gaps},
             )
             for row in target.rows
         )
-        return EndpointReport(
-            target.endpoint.name,
-            self._problems.get(target.endpoint.name, ""),
-            {profile_id: profiles[profile_id].ofu for profile_id in found},
-            devices,
-            target.refresh_period_s,
-        )
+        return EndpointReport(target.endpoint.name, devices)
 
 
 def _read_all(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from otel_ofu.evidence import FlagCatalogue, FlagScan, FlagScanner, load_flags
+from otel_ofu.evidence.flags import FlagCatalogue, FlagScan, FlagScanner, load_flags
 from otel_ofu.evidence.flags.state import DeviceFlags
 from otel_ofu.model.clock import VirtualClock
 from tests.evidence.tree import Holder, Tree, gpu

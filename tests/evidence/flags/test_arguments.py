@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from otel_ofu.evidence.flags.matching import seen_in
+from otel_ofu.evidence.flags.judge import seen_in
 from tests.evidence.flags.looks import look
 
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.evidence import load_flags
+from otel_ofu.evidence.flags import load_flags
 from otel_ofu.evidence.flags.catalogue import Flag, key_of
 from otel_ofu.rules.language.language import parse_condition
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from otel_ofu.evidence import load_flags
+from otel_ofu.evidence.flags import load_flags
 from otel_ofu.model.errors import ConfigError
 
 GOOD = """

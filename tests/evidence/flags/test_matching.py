@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_ofu.evidence.flags.catalogue import FlagMatcher
-from otel_ofu.evidence.flags.matching import ANOTHER, SET, reported_value
+from otel_ofu.evidence.flags.judge import ANOTHER, SET, reported_value
 from tests.evidence.flags.looks import look
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from otel_ofu.evidence import FlagScanner
+from otel_ofu.evidence.flags import FlagScanner
 from otel_ofu.model.clock import VirtualClock
 from tests.evidence.flags.rig import BOOK, NOW_S, Rig
 from tests.evidence.tree import Holder, Tree, gpu

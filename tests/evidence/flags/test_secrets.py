@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.evidence import FlagScanner, FlagSettings
+from otel_ofu.evidence.flags import FlagScanner
+from otel_ofu.evidence.settings import FlagSettings
 from otel_ofu.export.metrics import EncoderOptions, MetricEncoder
 from otel_ofu.model import Entity, Window
 from otel_ofu.model.clock import VirtualClock

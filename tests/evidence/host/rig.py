@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from otel_ofu.evidence import HostReader
+from otel_ofu.evidence.host import HostReader
 from otel_ofu.model import Observation
 from otel_ofu.model.clock import VirtualClock
 from tests.evidence.tree import Tree

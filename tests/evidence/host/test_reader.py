@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.evidence import HostReader
+from otel_ofu.evidence.host import HostReader
 from otel_ofu.model import Entity, GapReason, Window
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.store import Store

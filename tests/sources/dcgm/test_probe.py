@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from otel_ofu.sources.dcgm.settings import DcgmSettings
-from otel_ofu.sources.dcgm.source import DcgmProbe, probe
+from otel_ofu.sources.dcgm.source import probe
+from otel_ofu.sources.dcgm.wire import DcgmProbe
 from tests.sources.dcgm.conftest import MakeRig
 from tests.sources.dcgm.rig import FAKE, a10, h100
 

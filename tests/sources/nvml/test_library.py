@@ -13,14 +13,14 @@ import pytest
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.model.errors import SourceUnavailable
 from otel_ofu.sources import Source
-from otel_ofu.sources.nvml import NvmlSource, open_nvml
+from otel_ofu.sources.nvml import NvmlSource
 from tests.sources.nvml.rig import LOST, NO_PERMISSION, UNKNOWN, Rig, Stub, uuid
 from tests.waiting import HANGS_S
 
 
 def refusal(library: str) -> SourceUnavailable:
     with pytest.raises(SourceUnavailable) as error:
-        open_nvml(library, clock=VirtualClock())
+        NvmlSource(library, clock=VirtualClock()).read(0.0)
     return error.value
 
 
@@ -84,7 +84,7 @@ def test_another_library_takes_the_place_of_the_one_before(stub: Stub, tmp_path:
     other = Stub(Path(shutil.copy(stub.path, tmp_path / "libnvidia-ml.so.590")))
     other.set(gpus=5)
     for library, gpus in ((stub, 1), (other, 5), (stub, 1)):
-        source = open_nvml(library.path, clock=VirtualClock())
+        source = NvmlSource(library.path, clock=VirtualClock())
         assert len(source.read(0.0)) == gpus
         source.close()
 
@@ -93,15 +93,14 @@ SCRIPT = """
 import sys
 from otel_ofu.model.clock import SystemClock
 from otel_ofu.model.errors import SourceUnavailable
-from otel_ofu.sources.nvml import open_nvml
+from otel_ofu.sources.nvml import NvmlSource
 assert "pynvml" not in sys.modules, "the vendor library is imported too early"
+source = NvmlSource(clock=SystemClock())
 try:
-    source = open_nvml(clock=SystemClock())
+    print([reading.device.uuid for reading in source.read(0.0)])
 except SourceUnavailable as error:
     print(error, "|", error.remedy)
-else:
-    print([reading.device.uuid for reading in source.read(0.0)])
-    source.close()
+source.close()
 """
 
 

@@ -84,7 +84,6 @@ def test_a_page_that_was_not_refreshed_is_not_counted_twice() -> None:
                 GapReason.NOT_READY
             }
         assert used == [0.5, None, None, 0.5, None, None]
-        assert source.describe()[0].refresh_period_s == 30.0
 
 
 def test_an_exporter_that_stands_still_is_stale() -> None:
@@ -195,7 +194,6 @@ def test_a_mixed_page_is_read_by_all_its_profiles() -> None:
     with serving(page(text)) as server, source_of(server.url) as source:
         readings = source.read(0.0)
         assert {reading.device.vendor for reading in readings} == {"nvidia", "intel"}
-        assert source.describe()[0].ofu.keys() == {"dcgm-exporter", "gaudi"}
 
 
 def test_describe_says_what_ofu_lacks() -> None:
@@ -205,7 +203,6 @@ def test_describe_says_what_ofu_lacks() -> None:
         (report,) = source.describe()
     (device,) = report.devices
     assert report.endpoint == server.url
-    assert device.present == ("sm_clock",)
     assert device.missing.keys() == {"tensor_active"}
     assert "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE" in device.missing["tensor_active"]
 

@@ -22,7 +22,8 @@ from otel_ofu.model.errors import SourceError, SourceUnavailable
 from otel_ofu.sources.dcgm import bindings
 from otel_ofu.sources.dcgm.client import connect
 from otel_ofu.sources.dcgm.settings import DcgmSettings, endpoint
-from otel_ofu.sources.dcgm.source import DcgmProbe, DcgmSource, probe
+from otel_ofu.sources.dcgm.source import DcgmSource, probe
+from otel_ofu.sources.dcgm.wire import DcgmProbe
 
 pytestmark = pytest.mark.peer
 
