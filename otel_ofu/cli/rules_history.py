@@ -129,8 +129,9 @@ def _episode(episode: Episode, past: BacktestResult) -> str:
     end = _time(episode.ended_s) if episode.ended_s else "still open at the end"
     lasted = f"{episode.lasted_s(past.end_s) / 60:.0f} min"
     whom = episode.entity or "summary"
-    shadow = " (shadow)" if episode.shadow else ""
-    return f"{_time(episode.opened_s)}  {lasted:>8}  {episode.rule:24} {whom}  until {end}{shadow}"
+    shadow = " (shadow)" if episode.opened.shadow else ""
+    rule = f"{episode.opened.rule:24} {whom}"
+    return f"{_time(episode.opened_s)}  {lasted:>8}  {rule}  until {end}{shadow}"
 
 
 def _differences(pasts: Sequence[BacktestResult]) -> Iterator[str]:

@@ -168,6 +168,29 @@ class AlertStore:
         return alert
 
 
+def restore_coverage(alerts: Iterable[Alert]) -> None:
+    """Gives the GPUs of stored alerts the incident of their node or job.
+
+    Earlier versions stored none, and kept the alerts of GPUs quiet by these labels.
+    """
+    firing = [alert for alert in alerts if alert.firing]
+    wide = {(key, a.labels.get(key)): a for a in firing if (key := _COVERS.get(_kind(a), ""))}
+    for alert in firing:
+        if _kind(alert) == "gpu" and not alert.finding.incident:
+            for key in _COVERS.values():
+                other = wide.get((key, alert.labels.get(key)))
+                if other is not None and other.rank[1] <= alert.rank[1]:
+                    alert.finding = replace(alert.finding, incident=other.finding.fingerprint)
+                    break
+
+
+_COVERS = {"node": "host_name", "job": "ofu_job_id"}
+
+
+def _kind(alert: Alert) -> str:
+    return alert.labels.get("ofu_entity", "")
+
+
 def _removed(finding: Finding, at_s: float) -> Finding:
     return replace(finding, kind="resolved", at_s=at_s, reason="rule_removed")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from otel_ofu.model import Finding
 from otel_ofu.model.clock import Clock
-from otel_ofu.notify.alert import Alert, AlertStore, clean
+from otel_ofu.notify.alert import Alert, AlertStore, clean, restore_coverage
 from otel_ofu.notify.alertmanager import AlertmanagerSender, servers_of
 from otel_ofu.notify.grouping import (
     AlertGroup,
@@ -162,6 +162,7 @@ class Router:
             for route in routes:
                 self._rejoin(route, before, now_s)
         self._unsaved.groups.update(kept)
+        restore_coverage(alerts)
         return AlertStore(alerts)
 
     def _rejoin(self, route: AlertRoute, before: _Before, now_s: float) -> None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from otel_ofu.catalog.registry import Registry
-from otel_ofu.model import EntityKind, Finding, Observation, Severity
+from otel_ofu.model import Finding, Observation
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.rules.files.rule import RuleSet
 from otel_ofu.rules.lifecycle.engine import Engine
@@ -31,22 +31,23 @@ DAY_S = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One finding from its opening to its end; `ended_s` None: still open at the end.
+    """One finding as it opened and as it ended; `ended` None: still open at the end."""
 
-    `entity` "" is a summary. Unix seconds; `value` as it opened.
-    """
+    opened: Finding
+    ended: Finding | None = None
 
-    rule: str
-    each: EntityKind
-    entity: str
-    fingerprint: str
-    since_s: float
-    opened_s: float
-    ended_s: float | None = None
-    reason: str = ""
-    severity: Severity = "warning"
-    shadow: bool = False
-    value: float | None = None
+    @property
+    def entity(self) -> str:
+        """Empty for a summary."""
+        return self.opened.entity.id if self.opened.entity else ""
+
+    @property
+    def opened_s(self) -> float:
+        return self.opened.at_s
+
+    @property
+    def ended_s(self) -> float | None:
+        return self.ended.at_s if self.ended else None
 
     def lasted_s(self, end_s: float) -> float:
         """How long it was open, up to `end_s` if it still is."""
@@ -67,16 +68,15 @@ class BacktestResult:
     def take(self, findings: Iterable[Finding]) -> None:
         for finding in findings:
             if finding.kind == "opened":
-                self.episodes.append(_opened(finding))
+                self.episodes.append(Episode(finding))
             elif finding.kind == "resolved":
                 self._end(finding)
 
     def _end(self, end: Finding) -> None:
         for index in range(len(self.episodes) - 1, -1, -1):
             episode = self.episodes[index]
-            if episode.fingerprint == end.fingerprint and episode.ended_s is None:
-                ended = replace(episode, ended_s=end.at_s, reason=end.reason)
-                self.episodes[index] = ended
+            if episode.opened.fingerprint == end.fingerprint and episode.ended is None:
+                self.episodes[index] = Episode(episode.opened, end)
                 return
 
 
@@ -124,11 +124,12 @@ def differences(before: BacktestResult, after: BacktestResult) -> list[Differenc
 
 
 def _overlap(a: Episode, b: Episode) -> bool:
-    if (a.rule, a.each, a.entity) != (b.rule, b.each, b.entity):
+    one, other = a.opened, b.opened
+    if (one.rule, one.each, a.entity) != (other.rule, other.each, b.entity):
         return False
     a_end = math.inf if a.ended_s is None else a.ended_s
     b_end = math.inf if b.ended_s is None else b.ended_s
-    return a.since_s <= b_end and b.since_s <= a_end
+    return one.since_s <= b_end and other.since_s <= a_end
 
 
 def _step_s(first: Sequence[Tick]) -> float:
@@ -188,17 +189,3 @@ class _Backtest:
         for number in range(first, min(last, first + longest) + 1):
             yield number * self._every_s
         self._judged_s = max(self._judged_s, last * self._every_s)
-
-
-def _opened(finding: Finding) -> Episode:
-    return Episode(
-        rule=finding.rule,
-        each=finding.each,
-        entity=finding.entity.id if finding.entity else "",
-        fingerprint=finding.fingerprint,
-        since_s=finding.since_s,
-        opened_s=finding.at_s,
-        severity=finding.severity,
-        shadow=finding.shadow,
-        value=finding.value,
-    )

@@ -43,6 +43,41 @@ def test_a_group_that_was_not_told_yet_is_told_once(tmp_path: Path) -> None:
         assert r.names() == [("firing", ["f:1"])]
 
 
+def test_what_was_covered_stays_so_until_the_wider_alert_ends(tmp_path: Path) -> None:
+    clock = VirtualClock(NOW_S)
+    seven = "LowOfu/job/7"
+    with rig(state_dir=tmp_path, clock=clock) as r:
+        r.handle(finding("7", each="job"), finding("1", incident=seven))
+        r.run(31)
+        assert r.names() == [("firing", ["f:7"])]
+    with rig(state_dir=tmp_path, clock=clock) as r:
+        r.run(301)
+        assert r.names() == []
+        r.handle(finding("7", "resolved", each="job"))
+        r.run(301)
+        assert sorted(r.names()) == [("firing", ["f:1"]), ("resolved", ["r:7"])]
+
+
+def test_gpus_that_an_earlier_revision_kept_quiet_stay_so(tmp_path: Path) -> None:
+    """It stored no incidents: a job and a node kept the GPUs with their labels quiet."""
+    clock = VirtualClock(NOW_S)
+    labels = {"ofu.job.id": "7", "host.name": "n1"}
+    with rig(state_dir=tmp_path, clock=clock) as r:
+        r.handle(finding("7", each="job"), finding("n2", each="node"))
+        r.run(31)
+        r.notified()
+        r.handle(
+            finding("1", attributes=labels),
+            finding("2", attributes={**labels, "ofu.job.id": "8"}),
+            finding("3", attributes={"host.name": "n2"}),
+            finding("4", attributes=labels, severity="critical"),
+        )
+    with rig(state_dir=tmp_path, clock=clock) as r:
+        r.run(301)
+        notified = {name for _, names in r.names() for name in names}
+        assert notified & {"f:1", "f:2", "f:3", "f:4"} == {"f:2", "f:4"}
+
+
 def test_an_end_that_was_not_told_yet_is_told(tmp_path: Path) -> None:
     clock = VirtualClock(NOW_S)
     with rig(state_dir=tmp_path, clock=clock) as r:

@@ -7,7 +7,7 @@ import pytest
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.model import Entity, Observation, Window
 from otel_ofu.model.clock import VirtualClock
-from otel_ofu.rules.backtest import Tick, backtest, differences
+from otel_ofu.rules.backtest import Episode, Tick, backtest, differences
 from otel_ofu.rules.files import RuleSet, rules_from_text
 from otel_ofu.rules.files.cases import samples
 from otel_ofu.rules.numpy.engine import NumpyEngine
@@ -43,17 +43,23 @@ def recording(*series: str, step_s: float = 10.0) -> list[Tick]:
     return ticks
 
 
+def reason(episode: Episode) -> str:
+    return episode.ended.reason if episode.ended else ""
+
+
 def test_it_says_what_would_have_fired_when_and_for_how_long() -> None:
     seen: list[float] = []
     ticks = recording("0.5x10 0.1x30 0.5x20", "0.5x30 0.1x30")
     (past,) = backtest(iter(ticks), [rules()], REGISTRY, progress=seen.append)
-    assert [(e.entity, e.opened_s - START_S, e.reason) for e in past.episodes] == [
+    assert [
+        (e.entity, e.opened_s - START_S, e.ended.reason if e.ended else "") for e in past.episodes
+    ] == [
         ("g0", 210.0, "recovered"),
         ("g1", 420.0, ""),
     ]
     first, second = past.episodes
     assert (first.lasted_s(past.end_s), second.lasted_s(past.end_s)) == (210.0, 170.0)
-    assert first.value == pytest.approx(0.1)
+    assert first.opened.value == pytest.approx(0.1)
     assert (past.ticks, past.start_s, past.end_s) == (60, START_S, START_S + 590)
     assert past.gpu_days == pytest.approx(2 * 600 / 86_400)
     assert seen == [now_s for now_s, _ in ticks]
@@ -83,7 +89,7 @@ def test_a_recording_of_nothing_and_one_with_a_hole_are_judged() -> None:
         (now_s + 30 * 86_400, [_moved(o, 30 * 86_400) for o in seen]) for now_s, seen in late
     ]
     (past,) = backtest([*early, *shifted], [rules()], REGISTRY)
-    assert [e.reason for e in past.episodes] == ["no_data", ""]
+    assert [reason(e) for e in past.episodes] == ["no_data", ""]
     assert past.rounds < 1_000
 
 
