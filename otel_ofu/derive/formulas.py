@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 
 def ofu(tensor_active: float, sm_clock_hz: float, reference_clock_hz: float) -> float:
     """Overall FLOP Utilization, >= 0; above 1 when the SM clock exceeds the reference clock.
@@ -48,3 +50,21 @@ def flop_rate(ofu_value: float, flop_limit_value: float) -> float:
     Source: arXiv:2605.20799 (achieved / peak = OFU when every active cycle runs at full rate).
     """
     return ofu_value * flop_limit_value
+
+
+Shape = tuple[int, int, int]
+
+
+def tile_quantization(shape: Shape, tile: Shape) -> float:
+    """FLOPs that a GEMM kernel executes over 2MNK, >= 1: it pads M, N and K to whole tiles.
+
+    `shape` is (M, N, K), `tile` the kernel's tile of it; all > 0, else ValueError. OFU divided by
+    this is what the application's own FLOPs amount to. Never applied on its own: the shapes that
+    run in production are not known.
+    Source: NVIDIA Matrix Multiplication Background User's Guide, "Tile Quantization";
+    Pedersen et al., arXiv:2605.20799.
+    """
+    if min(*shape, *tile) <= 0:
+        raise ValueError(f"shape {shape} and tile {tile}: all sizes must be above 0")
+    padded = (-(-size // step) * step for size, step in zip(shape, tile, strict=True))
+    return math.prod(padded) / math.prod(shape)
