@@ -238,7 +238,7 @@ def test_check_says_whether_the_endpoint_takes_an_empty_request() -> None:
         good = check(settings(server.url))
         bad = check(settings(server.url))
     assert (good.endpoint, good.problem) == (f"{server.url}/v1/metrics", "")
-    assert 0 < good.elapsed_s < 10
+    assert good.elapsed_s > 0
     assert server.got[0].raw == b""
     assert bad.problem == "HTTP 404 Not Found"
 
