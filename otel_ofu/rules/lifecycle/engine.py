@@ -31,7 +31,7 @@ MAX_SKIPPED = 1_000_000
 """Rounds; more are a clock that was set, not rounds that were missed. Starting value."""
 
 
-class Meter(Protocol):
+class EngineMeter(Protocol):
     """Where the engine counts its own work."""
 
     def judged(self, seconds: float, late_s: float) -> None:
@@ -47,7 +47,7 @@ class Meter(Protocol):
         """Findings could not be written; they are tried again with the next round."""
 
 
-class NoMeter:
+class NoEngineMeter:
     """For replay and tests: counts nothing."""
 
     def judged(self, seconds: float, late_s: float) -> None: ...
@@ -75,7 +75,7 @@ class Engine:
         diagnose: Diagnose | None = None,
         storage: FindingStorage | None = None,
         last_seen: LastSeen | None = None,
-        meter: Meter | None = None,
+        meter: EngineMeter | None = None,
         clock: Clock | None = None,
         delay_s: float = 0.0,
     ) -> None:
@@ -83,7 +83,7 @@ class Engine:
         self._emit = emit
         self._diagnose = diagnose
         self._storage = storage or FindingStorage(None)
-        self._meter = meter or NoMeter()
+        self._meter = meter or NoEngineMeter()
         self._clock = clock or SystemClock()
         self._delay_s = delay_s
         self._lock = threading.Lock()

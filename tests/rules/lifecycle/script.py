@@ -13,7 +13,7 @@ from otel_ofu.model import Entity, Finding
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.rules.files import RuleSet, rules_from_text
 from otel_ofu.rules.language.syntax import comparisons
-from otel_ofu.rules.lifecycle.engine import Engine, Meter
+from otel_ofu.rules.lifecycle.engine import Engine, EngineMeter
 from otel_ofu.rules.lifecycle.storage import FindingStorage
 from otel_ofu.rules.verdicts import (
     CLEAR,
@@ -97,7 +97,7 @@ class Run:
         rule_set: RuleSet,
         script: Script,
         path: Path | None = None,
-        meter: Meter | None = None,
+        meter: EngineMeter | None = None,
     ) -> None:
         self.rules = rule_set
         self.script = script
