@@ -313,7 +313,7 @@ class Connection(asyncio.Protocol):
             self._content = b""
 
     def _wait(self, seconds: float) -> None:
-        """A new deadline. A timer that ends before it stays: it looks at the deadline then.
+        """A new deadline. A timer that ends before it stays, and checks the deadline then.
 
         A timer for each of them took a tenth of the time of a small request.
         """
