@@ -20,6 +20,16 @@ LONGEST_VALUE = 8192
 """Starting value: the longest that is read of one variable, in bytes."""
 MOST_ARGUMENTS = 4096
 """Starting value: launchers of jobs pass some hundred."""
+FOREIGN = (
+    "the agent runs in a PID namespace of its own, so the driver's process ids cannot "
+    "be resolved; give it the host's (hostPID: true, or --pid=host)"
+)
+WIPED = (
+    "processes on a GPU have overwritten their environment (setproctitle); "
+    "SPT_NOENV=1 in the job keeps it"
+)
+REMEDY = "run the agent as root or with CAP_SYS_PTRACE"
+"""For people: why processes on a GPU cannot be read, and what helps."""
 INITIAL_NAMESPACE = "pid:[4026531836]"
 """Source: PROC_PID_INIT_INO, include/linux/proc_ns.h."""
 

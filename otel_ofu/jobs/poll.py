@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from otel_ofu.files.procfs import ProcFs
+from otel_ofu.files.procfs import FOREIGN, ProcFs
 from otel_ofu.jobs import allocations, kubernetes, slurm
 from otel_ofu.jobs.allocations import DeviceIndex
 from otel_ofu.jobs.attribution import Attribution, Claims
@@ -46,12 +46,6 @@ Step = str | int
 
 _Listed = tuple[Sequence[GpuHolder], float | None]
 """Processes, and the uptime when the driver listed them."""
-
-
-FOREIGN = (
-    "the agent runs in a PID namespace of its own, so the driver's process ids cannot "
-    "be resolved; give it the host's (hostPID: true, or --pid=host)"
-)
 
 
 @dataclass(frozen=True, slots=True)

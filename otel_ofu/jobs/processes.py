@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from otel_ofu.files.procfs import CgroupLine, Denied, Environment, Gone, ProcFs, Stat
+from otel_ofu.files.procfs import REMEDY, WIPED, CgroupLine, Denied, Environment, Gone, ProcFs, Stat
 from otel_ofu.jobs.cgroups import Cgroup, cgroup_of
 from otel_ofu.model.log_once import CountedLogOnce
 
@@ -29,7 +29,6 @@ _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 _SLACK_S = 0.05
 """/proc/uptime and start times are both cut to 10 ms."""
 PID_REUSED = "a process id was reused during the poll"
-_REMEDY = "run the agent as root or with CAP_SYS_PTRACE"
 
 
 class Neighbours:
@@ -157,7 +156,7 @@ class ProcessReader:
         except Gone:
             self._note_gone()
         except Denied as error:
-            text = f"processes on a GPU are not readable: {error}; {_REMEDY}"
+            text = f"processes on a GPU are not readable: {error}; {REMEDY}"
             self._troubles.note("process_not_readable", text)
         return None
 
@@ -191,21 +190,17 @@ class ProcessReader:
         try:
             environment = self._procfs.environment(pid, self._names)
         except Denied as error:
-            text = f"environment of processes on a GPU not readable: {error}; {_REMEDY}"
+            text = f"environment of processes on a GPU not readable: {error}; {REMEDY}"
             self._troubles.note("environment_not_readable", text)
             return None
         if environment.wiped:
-            text = (
-                "processes on a GPU have overwritten their environment (setproctitle); "
-                "SPT_NOENV=1 in the job keeps it"
-            )
-            self._troubles.note("environment_wiped", text)
+            self._troubles.note("environment_wiped", WIPED)
             return None
         return usable_variables(environment)
 
     def _note_gone(self) -> None:
         if self._procfs.hides_processes():
-            text = f"processes on a GPU are hidden (/proc is mounted with hidepid); {_REMEDY}"
+            text = f"processes on a GPU are hidden (/proc is mounted with hidepid); {REMEDY}"
             self._troubles.note("process_hidden", text)
         else:
             self._troubles.note("process_ended", "a process on a GPU ended during the poll")

@@ -9,7 +9,6 @@ from otel_ofu.mfu.names import (
     Quantity,
     SeriesNames,
     built_in_names,
-    recognise,
 )
 from otel_ofu.mfu.report import JobReport, mfu
 
@@ -20,5 +19,4 @@ __all__ = [
     "SeriesNames",
     "built_in_names",
     "mfu",
-    "recognise",
 ]

@@ -128,11 +128,6 @@ def built_in_names() -> SeriesNames:
     return SeriesNames(parsed.series, parsed.prefixes)
 
 
-def recognise(name: str, unit: str = "") -> QuantityConversion | None:
-    """What a metric of a training job means by the built-in names, or None."""
-    return built_in_names().recognise(name, unit)
-
-
 def _plain(name: str) -> str:
     """One spelling for `a.b/c-d (s)` and `A_b_c_d_s`: as Prometheus makes it, in lower case."""
     return re.sub(r"[^a-z0-9]+", "_", name.lower().replace("%", "percent")).strip("_")

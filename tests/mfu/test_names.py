@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from otel_ofu.mfu import built_in_names, recognise
+from otel_ofu.mfu import built_in_names
+
+recognise = built_in_names().recognise
 
 
 @pytest.mark.parametrize(

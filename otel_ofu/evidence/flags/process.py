@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from otel_ofu.evidence.flags.catalogue import FlagCatalogue
 from otel_ofu.evidence.flags.files import Conf, JsonConf, NcclConf
-from otel_ofu.files.procfs import Denied, Gone, ProcFs, Stat
+from otel_ofu.files.procfs import REMEDY, WIPED, Denied, Gone, ProcFs, Stat
 from otel_ofu.model.log_once import CountedLogOnce
 
 MOST_ANCESTORS = 16  # starting value: a launcher starts a rank through a few shells
@@ -90,7 +90,6 @@ MOST_BYTES_MAPS = 16 * 2**20
 MAPS_EVERY = 20
 """Scans between two reads of the libraries of a process: the list is long, and changes early.
 Starting value."""
-REMEDY = "run the agent as root or with CAP_SYS_PTRACE"
 
 _TRACER = re.compile(rb"^TracerPid:\s+(\d+)", re.MULTILINE)
 _CPUS = re.compile(rb"^Cpus_allowed_list:\s+([0-9,-]+)", re.MULTILINE)
@@ -194,12 +193,8 @@ class EvidenceReader:
             self._troubles.note("environment_not_readable", why)
             return None, why, False
         if found.wiped:
-            why = (
-                "processes on a GPU have overwritten their environment (setproctitle); "
-                "SPT_NOENV=1 in the job keeps it"
-            )
-            self._troubles.note("environment_wiped", why)
-            return None, why, True
+            self._troubles.note("environment_wiped", WIPED)
+            return None, WIPED, True
         return found.values, "", False
 
     def _libraries(self, pid: int) -> frozenset[str] | None:

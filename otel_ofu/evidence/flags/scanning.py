@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from otel_ofu.evidence.flags.catalogue import FlagCatalogue, key_of
 from otel_ofu.evidence.flags.judge import Answer, FlagEvaluator, FlagMatch
-from otel_ofu.evidence.flags.process import REMEDY, EvidenceReader, Lineage, ProcessEvidence
+from otel_ofu.evidence.flags.process import EvidenceReader, Lineage, ProcessEvidence
 from otel_ofu.evidence.flags.state import (
     DeviceFlags,
     FlagReport,
@@ -19,18 +19,13 @@ from otel_ofu.evidence.flags.state import (
     FlagState,
     Holder,
 )
-from otel_ofu.files.procfs import Denied, ProcFs
+from otel_ofu.files.procfs import FOREIGN, REMEDY, Denied, ProcFs
 from otel_ofu.model import Gap, GapReason
 from otel_ofu.model.log_once import CountedLogOnce
 
 Answers = Mapping[str, Answer]
 
 UNSEEN = Gap(GapReason.NOT_PERMITTED, f"processes on the GPU are not readable; {REMEDY}")
-FOREIGN = (
-    "the agent runs in a PID namespace of its own, so the driver's process ids cannot be "
-    "resolved; give it the host's (hostPID: true, or --pid=host)"
-)
-
 HANGS = "a process on a GPU is left out: reading its files in an earlier scan has not returned yet"
 
 

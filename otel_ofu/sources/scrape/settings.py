@@ -103,8 +103,10 @@ class ScrapeSettings(Settings, frozen=True, kw_only=True):
     endpoints: list[ScrapeEndpoint] = msgspec.field(
         default_factory=lambda: [ScrapeEndpoint(url="http://localhost:9400/metrics")]
     )
-    timeout: Annotated[Duration, Between(Duration(0.001), Duration(3600))] = Duration(5)
-    max_body: Annotated[Size, Between(Size(1024), Size(2**30))] = Size(16 * 2**20)
+    timeout: Annotated[Duration, Between(Duration(0.001), Duration(3600))] = Duration(
+        DEFAULT_TIMEOUT_S
+    )
+    max_body: Annotated[Size, Between(Size(1024), Size(2**30))] = Size(DEFAULT_LIMIT_BYTES)
 
 
 def endpoints_of(settings: ScrapeSettings) -> list[PageEndpoint]:
@@ -113,10 +115,7 @@ def endpoints_of(settings: ScrapeSettings) -> list[PageEndpoint]:
             each.url,
             timeout_s=settings.timeout,
             limit_bytes=settings.max_body,
-            bearer_token_file=each.bearer_token_file,
-            username=each.username,
-            password_file=each.password_file,
-            ca_file=each.ca_file,
+            **{name: getattr(each, name) for name in ServerAccess.__struct_fields__},
         )
         for each in settings.endpoints
     ]
