@@ -7,23 +7,20 @@ of them supports.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
 from typing import Any
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.files.settings import Settings
 from otel_ofu.model import Device, Gap, GapReason, Reading
 from otel_ofu.model.clock import Clock
-from otel_ofu.model.errors import SourceError
 from otel_ofu.sources.nvml.client import (
     DeviceLost,
     close_library,
     driver_version,
     gap_of,
-    open_library,
 )
 from otel_ofu.sources.nvml.counters import counters_of
 from otel_ofu.sources.nvml.devices import (
@@ -37,19 +34,13 @@ from otel_ofu.sources.nvml.devices import (
     processes_of,
 )
 from otel_ofu.sources.nvml.gpm import GpmPair, GpmRequest, gpm_refusal
-from otel_ofu.sources.nvml.read import NAME, DeviceReader, XidEvents
+from otel_ofu.sources.nvml.read import DeviceReader, XidEvents
 
 _log = logging.getLogger(__name__)
 
 RESCAN_S = 60.0  # starting value
 VANISHED = Gap(GapReason.FAILED, "the driver does not list this GPU any more")
 NO_XIDS: Mapping[str, float] = {}
-
-
-class NvmlSettings(Settings, frozen=True, kw_only=True):
-    """`library`: path of libnvidia-ml.so.1; empty: where the system finds it."""
-
-    library: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,55 +228,3 @@ class NvmlSession:
             return take, "nvmlGpmMigSampleGet"
         handle = instance.handle if instance else board.handle
         return partial(nvml.nvmlGpmSampleGet, handle), "nvmlGpmSampleGet"
-
-
-class NvmlSource:
-    """Opens the driver at the first use, and again after `close`. One thread uses it.
-
-    The first reading of a device has no GPM metrics: they need two samples, 100 ms apart.
-    Every method raises `SourceUnavailable` when the driver cannot be opened, and `SourceError`
-    when it has to be closed and opened again (it was reloaded). `event_wait_s`: how long one wait
-    for XIDs takes, and so how long `close` may take.
-    """
-
-    def __init__(self, library: str = "", *, clock: Clock, event_wait_s: float = 0.5) -> None:
-        self._library = library
-        self._event_wait_s = event_wait_s
-        self._clock = clock
-        self._session: NvmlSession | None = None
-
-    @property
-    def name(self) -> str:
-        return NAME
-
-    def open(self) -> None:
-        """Opens the driver if it is not open."""
-        self._opened()
-
-    def read(self, now_s: float) -> Sequence[Reading]:  # noqa: ARG002 - samples have their own time
-        """One reading for each GPU and each MIG instance; windows end when it was read."""
-        return self._opened().read()
-
-    def processes(self) -> tuple[GpuProcess, ...]:
-        """The compute processes on each device. Costs milliseconds a GPU: not at every tick."""
-        return self._opened().processes()
-
-    def describe(self) -> tuple[DeviceSupport, ...]:
-        """What each GPU supports, read anew."""
-        return self._opened().describe()
-
-    def close(self) -> None:
-        session, self._session = self._session, None
-        if session:
-            session.close()
-
-    def _opened(self) -> NvmlSession:
-        if self._session is None:
-            session = NvmlSession(open_library(self._library), self._clock, self._event_wait_s)
-            try:
-                session.start()
-            except SourceError:
-                session.close()
-                raise
-            self._session = session
-        return self._session

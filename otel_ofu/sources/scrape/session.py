@@ -5,114 +5,19 @@ Enters: instants. Leaves: a `Reading` for each of its devices, and what is wrong
 
 from __future__ import annotations
 
-import http.client
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.catalog.vendors import Vendors
 from otel_ofu.model import Gap, GapReason, Reading, Window
 from otel_ofu.model.clock import Clock
-from otel_ofu.model.errors import SourceError
-from otel_ofu.net.http_client import Failure, HttpClient, HttpError, Response
-from otel_ofu.net.secrets import SecretError, authorization
-from otel_ofu.net.tls import TlsFiles
+from otel_ofu.sources.scrape.client import Fetcher, FetchError
 from otel_ofu.sources.scrape.freshness import FORGET_AFTER_S, Age, DeviceValues, Freshness
 from otel_ofu.sources.scrape.identity import SOURCE_NAME
 from otel_ofu.sources.scrape.parse import MetricsPage, parse
 from otel_ofu.sources.scrape.read import DeviceRow, PageMapping
 from otel_ofu.sources.scrape.settings import PageEndpoint
-
-_HINTS = {
-    401: "set username and password_file, or bearer_token_file",
-    403: "the credentials are known but may not read the page",
-    404: "no page at this path; exporters mostly use /metrics",
-}
-_FAILURES = {
-    Failure.UNTRUSTED: "{}; set ca_file",
-    Failure.REFUSED: "connection refused; is the exporter running?",
-    Failure.NO_HOST: "the host name is not known ({})",
-}
-
-
-class FetchError(SourceError):
-    """The endpoint gave no page; `reason` is for the gaps in place of its values."""
-
-    def __init__(self, message: str, reason: GapReason = GapReason.FAILED) -> None:
-        super().__init__(message)
-        self.reason = reason
-
-
-class Fetcher:
-    """Fetches one endpoint again and again over one connection. Belongs to one thread."""
-
-    def __init__(self, endpoint: PageEndpoint) -> None:
-        self._endpoint = endpoint
-        # The ca_file may be there later: it is read when connecting.
-        self._client = HttpClient(
-            TlsFiles(ca_file=endpoint.ca_file), limit_bytes=endpoint.limit_bytes
-        )
-
-    def fetch(self) -> str:
-        """The page as text. FetchError if there is none within `timeout_s` and `limit_bytes`."""
-        endpoint = self._endpoint
-        headers = self._headers()
-        try:
-            response = self._client.get(endpoint.url, headers, endpoint.timeout_s)
-        except HttpError as error:
-            text = _FAILURES.get(error.failure, "{}").format(error)
-            raise self._error(text) from error
-        self._check_status(response)
-        return self._checked(response)
-
-    def close(self) -> None:
-        self._client.close()
-
-    def _headers(self) -> dict[str, str]:
-        endpoint = self._endpoint
-        try:
-            credentials = authorization(
-                token_file=endpoint.bearer_token_file,
-                username=endpoint.username,
-                password_file=endpoint.password_file,
-                password=endpoint.password,
-            )
-        except SecretError as error:
-            raise self._error(str(error), GapReason.NOT_PERMITTED) from error
-        return {"Accept": "text/plain;version=0.0.4;q=1,text/plain;q=0.5", **credentials}
-
-    def _check_status(self, response: Response) -> None:
-        if response.status == http.client.OK:
-            return
-        text = f"answered {response.status_line}"
-        if response.location:
-            target = urlsplit(response.location)
-            where = f"{target.scheme}://{target.hostname}{target.path}"
-            text += f" (to {where if target.hostname else target.path}); redirects are not followed"
-        elif response.status in _HINTS:
-            text += f"; {_HINTS[response.status]}"
-        denied = response.status in (http.client.UNAUTHORIZED, http.client.FORBIDDEN)
-        raise self._error(text, GapReason.NOT_PERMITTED if denied else GapReason.FAILED)
-
-    def _checked(self, response: Response) -> str:
-        body = response.body
-        if response.truncated:
-            limit = self._endpoint.limit_bytes
-            raise self._error(f"the page is larger than {limit} bytes (max_body)")
-        if not body.strip():
-            raise self._error(
-                "the page is empty (an exporter that is starting or reloading answers so)",
-                GapReason.NOT_READY,
-            )
-        if "html" in response.content_type or body.lstrip()[:1] == b"<":
-            raise self._error("answered with HTML, not metrics; exporters mostly use /metrics")
-        if not body.endswith(b"\n"):
-            raise self._error("the page was cut off: its last line has no end")
-        return body.decode("utf-8", errors="replace")
-
-    def _error(self, text: str, reason: GapReason = GapReason.FAILED) -> FetchError:
-        return FetchError(f"{self._endpoint.name}: {text}", reason)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import pytest
 
 from otel_ofu.model import GapReason
 from otel_ofu.model.errors import ConfigError
-from otel_ofu.sources.scrape.session import Fetcher, FetchError
+from otel_ofu.sources.scrape.client import Fetcher, FetchError
 from otel_ofu.sources.scrape.settings import PageEndpoint, endpoint_at
 from tests.peers.certs import Certificates
 from tests.sources.scrape.server import Answer, Exchange, page, serving

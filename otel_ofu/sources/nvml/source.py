@@ -1,0 +1,68 @@
+"""NVML as a source: the driver, opened at the first use and again after it was reloaded.
+
+Enters: the path of the driver's library. Leaves: readings, processes, and what each GPU supports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from otel_ofu.model import Reading
+from otel_ofu.model.clock import Clock
+from otel_ofu.model.errors import SourceError
+from otel_ofu.sources.nvml.client import open_library
+from otel_ofu.sources.nvml.devices import GpuProcess
+from otel_ofu.sources.nvml.read import NAME
+from otel_ofu.sources.nvml.session import DeviceSupport, NvmlSession
+
+
+class NvmlSource:
+    """Opens the driver at the first use, and again after `close`. One thread uses it.
+
+    The first reading of a device has no GPM metrics: they need two samples, 100 ms apart.
+    Every method raises `SourceUnavailable` when the driver cannot be opened, and `SourceError`
+    when it has to be closed and opened again (it was reloaded). `event_wait_s`: how long one wait
+    for XIDs takes, and so how long `close` may take.
+    """
+
+    def __init__(self, library: str = "", *, clock: Clock, event_wait_s: float = 0.5) -> None:
+        self._library = library
+        self._event_wait_s = event_wait_s
+        self._clock = clock
+        self._session: NvmlSession | None = None
+
+    @property
+    def name(self) -> str:
+        return NAME
+
+    def open(self) -> None:
+        """Opens the driver if it is not open."""
+        self._opened()
+
+    def read(self, now_s: float) -> Sequence[Reading]:  # noqa: ARG002 - samples have their own time
+        """One reading for each GPU and each MIG instance; windows end when it was read."""
+        return self._opened().read()
+
+    def processes(self) -> tuple[GpuProcess, ...]:
+        """The compute processes on each device. Costs milliseconds a GPU: not at every tick."""
+        return self._opened().processes()
+
+    def describe(self) -> tuple[DeviceSupport, ...]:
+        """What each GPU supports, read anew."""
+        return self._opened().describe()
+
+    def close(self) -> None:
+        session, self._session = self._session, None
+        if session:
+            session.close()
+
+    def _opened(self) -> NvmlSession:
+        if self._session is None:
+            session = NvmlSession(open_library(self._library), self._clock, self._event_wait_s)
+            try:
+                session.start()
+            except SourceError:
+                session.close()
+                raise
+            self._session = session
+        return self._session
