@@ -124,10 +124,12 @@ class Registry:
 @cache
 def load_registry() -> Registry:
     """The registry of this package; parsed once."""
-    text = files("otel_ofu.catalog").joinpath("registry.yaml").read_text("utf-8")
-    parsed = msgspec.convert(yaml.load(text, Loader=_loader()), _File)  # noqa: S506 - safe loaders
+    parsed = msgspec.convert(catalog_file("registry.yaml"), _File)
     return Registry(parsed.metrics, parsed.attributes)
 
 
-def _loader() -> type[yaml.SafeLoader]:
-    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+def catalog_file(name: str) -> object:
+    """What a YAML file of this folder holds."""
+    text = files("otel_ofu.catalog").joinpath(name).read_text("utf-8")
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return yaml.load(text, Loader=loader)  # noqa: S506 - safe loaders

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
-from importlib.resources import files
 from typing import Annotated, Any, Literal, get_args
 
 import msgspec
-import yaml
+
+from otel_ofu.catalog.registry import catalog_file
 
 Precision = Literal["fp64", "tf32", "bf16", "fp16", "fp8", "fp4", "int8"]
 PRECISIONS: tuple[str, ...] = get_args(Precision)
@@ -120,9 +120,7 @@ class Skus:
 @cache
 def load_skus() -> Skus:
     """The models of this package; parsed once."""
-    text = files("otel_ofu.catalog").joinpath("skus.yaml").read_text("utf-8")
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return Skus({}, {}).extended(yaml.load(text, Loader=loader))  # noqa: S506 - safe loaders
+    return Skus({}, {}).extended(catalog_file("skus.yaml"))
 
 
 def _words(device_name: str) -> frozenset[str]:

@@ -10,13 +10,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Literal
 
 import msgspec
-import yaml
 
-from otel_ofu.catalog.registry import Registry, load_registry
+from otel_ofu.catalog.registry import Registry, catalog_file, load_registry
 
 Over = Literal["first", "mean", "max"]
 OPERAND = "@"
@@ -145,10 +143,5 @@ def _rows(profile: Profile, registry: Registry) -> Iterator[MetricRow]:
 @cache
 def load_vendors() -> Vendors:
     """The profiles of this package; parsed once."""
-    text = files("otel_ofu.catalog").joinpath("vendors.yaml").read_text("utf-8")
-    file = msgspec.convert(yaml.load(text, Loader=_loader()), _VendorsFile)  # noqa: S506 - safe loaders
+    file = msgspec.convert(catalog_file("vendors.yaml"), _VendorsFile)
     return Vendors(file, load_registry())
-
-
-def _loader() -> type[yaml.SafeLoader]:
-    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -49,11 +49,6 @@ class FlopTotals:
             self.end_s = window.end_s
 
 
-def totals_from(window: Window) -> FlopTotals:
-    """Empty totals that begin with a window."""
-    return FlopTotals(window.start_s, window.start_s)
-
-
 FLOP_TOTALS = ("flop_count", "flop_capacity")
 
 
@@ -231,7 +226,8 @@ class _Window:
             return dict.fromkeys(FLOP_TOTALS, Gap(GapReason.NOT_READY, "the window has no length"))
         running, series = self.running, self._series()
         if running.totals is None or running.series != series:
-            running.totals, running.series = totals_from(window), series
+            running.totals = FlopTotals(window.start_s, window.start_s)
+            running.series = series
         running.totals.add(rate, limit, window)
         return {"flop_count": running.totals.count, "flop_capacity": running.totals.capacity}
 

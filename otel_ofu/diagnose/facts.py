@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from otel_ofu.catalog.registry import Registry
+from otel_ofu.rules.algebra import Values
 from otel_ofu.rules.language.language import parse_condition
 from otel_ofu.rules.language.syntax import Expression
-from otel_ofu.rules.verdicts import Values
 
 _VALUES = {
     "ofu": "avg(ofu, 5m)",

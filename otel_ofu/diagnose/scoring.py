@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from otel_ofu.diagnose.cause import Cause, CauseCatalogue, CauseEvidence
 from otel_ofu.diagnose.membership import Shares, membership
 from otel_ofu.model import EntityKind
-from otel_ofu.rules.language.syntax import Expression
+from otel_ofu.rules.algebra import Values
+from otel_ofu.rules.language.syntax import DataLimits, Expression
 from otel_ofu.rules.lifecycle.evaluator import VerdictSource
-from otel_ofu.rules.verdicts import Judgement, Question, Round, Values
+from otel_ofu.rules.verdicts import Judgement, Question, Round
 from otel_ofu.store import Store
 
 AGREES = 0.5
@@ -84,7 +85,7 @@ class Scorer:
         self._facts = facts
         conditions = dict.fromkeys(causes.expressions())
         expressions = [*conditions, *facts.values()]
-        self._questions = [Question(e, min_peers=MIN_PEERS) for e in expressions]
+        self._questions = [Question(e, DataLimits(min_peers=MIN_PEERS)) for e in expressions]
         self._question_of = {e: n for n, e in enumerate(conditions)}
 
     def score(self, at_s: float) -> Scores:

@@ -179,12 +179,8 @@ def outliers(jobs: Sequence[Job]) -> Iterator[str]:
         yield '<p class="quiet">No job is flagged.</p>\n</section>'
         return
     shown.sort(key=lambda j: (not j.verdict.flagged, -abs((j.mfu or 0) - (j.ofu_then or 0))))
-    yield '<div class="over"><table><thead><tr><th>Job</th>'
-    for name in ("GPUs", "OFU", "MFU", "Points", "MFU / OFU", "Compared"):
-        yield f'<th class="n">{name}</th>'
-    yield "<th>Likely reason</th></tr></thead><tbody>"
-    yield from (_outlier(job) for job in shown[:MOST_ROWS])
-    yield f"</tbody></table></div>{_rest(len(shown))}\n</section>"
+    names = ("GPUs", "OFU", "MFU", "Points", "MFU / OFU", "Compared")
+    yield from _table("<th>Job</th>", names, "Likely reason", [_outlier(job) for job in shown])
 
 
 def all_jobs(report: MfuReport) -> Iterator[str]:
@@ -196,12 +192,20 @@ def all_jobs(report: MfuReport) -> Iterator[str]:
         '<p class="quiet">Most GPU-hours lost first. MFU in italics is over a peak that the '
         "job chose, since it reports no FLOP rate.</p>"
     )
-    yield '<div class="over"><table><thead><tr><th>Job</th><th>GPU</th>'
     names = ("GPUs", "GPU-hours", "Lost", "Idle", "Coverage", "OFU", "MFU", "MFU / OFU")
-    yield from (f'<th class="n">{name}</th>' for name in names)
-    yield "<th>MFU is</th></tr></thead><tbody>"
-    yield from (_row(job) for job in report.jobs[:MOST_ROWS])
-    yield f"</tbody></table></div>{_rest(len(report.jobs))}\n</section>"
+    rows = [_row(job) for job in report.jobs]
+    yield from _table("<th>Job</th><th>GPU</th>", names, "MFU is", rows)
+
+
+def _table(first: str, numbers: Sequence[str], last: str, rows: Sequence[str]) -> Iterator[str]:
+    """The end of a section: `first` are heads of text, `numbers` and `last` those after them."""
+    yield f'<div class="over"><table><thead><tr>{first}'
+    yield from (f'<th class="n">{name}</th>' for name in numbers)
+    yield f"<th>{last}</th></tr></thead><tbody>"
+    yield from rows[:MOST_ROWS]
+    more = len(rows) - MOST_ROWS
+    rest = f'<p class="quiet">{more:,} more are in the CSV file.</p>' if more > 0 else ""
+    yield f"</tbody></table></div>{rest}\n</section>"
 
 
 def _outlier(job: Job) -> str:
@@ -255,12 +259,6 @@ def _numbers(cells: Sequence[str]) -> str:
     return "".join(f'<td class="n">{cell}</td>' for cell in cells)
 
 
-def _rest(rows: int) -> str:
-    if rows <= MOST_ROWS:
-        return ""
-    return f'<p class="quiet">{rows - MOST_ROWS:,} more are in the CSV file.</p>'
-
-
 def figures(report: MfuReport) -> str:
     """A description list; the small print is what a number is over."""
     rows = "\n".join(
@@ -283,7 +281,7 @@ def _rows(report: MfuReport) -> Iterator[tuple[str, str, str]]:
     yield "GPU-hours idle", hours(whole.idle_h), "no kernel ran"
     yield "Flagged", f"{whole.flagged:,}", _compared(whole)
     yield "Pearson r", plain(whole.every.r), _after(whole.every, plain(whole.kept.r), whole.kept)
-    error = f"{plain(_points(whole.kept))} points"
+    error = _error(whole.kept)
     yield "Mean absolute error", _error(whole.every), _after(whole.every, error, whole.kept)
 
 
@@ -292,13 +290,8 @@ def _compared(whole: JobsSummary) -> str:
     return f"of {whole.every.jobs:,} compared{short}"
 
 
-def _points(agreement: Agreement) -> float | None:
-    return None if agreement.error is None else 100 * agreement.error
-
-
 def _error(agreement: Agreement) -> str:
-    value = plain(_points(agreement))
-    return value if agreement.error is None else f"{value} points"
+    return UNKNOWN if agreement.error is None else f"{plain(100 * agreement.error)} points"
 
 
 def _after(every: Agreement, value: str, kept: Agreement) -> str:

@@ -8,13 +8,25 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import reduce
+from typing import assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
-from otel_ofu.rules.language.syntax import Comparator, Sign
+from otel_ofu.rules.language.syntax import (
+    And,
+    Boolean,
+    Comparator,
+    Compare,
+    FlagCondition,
+    Latest,
+    Not,
+    Numeric,
+    Or,
+    Sign,
+)
 
 NO = 0
 MAYBE = 1
@@ -25,7 +37,7 @@ Quantity = Values | float
 Truths = NDArray[np.uint8]
 Columns = NDArray[np.intp]
 
-_COMPARE: Mapping[Comparator, Callable[[Quantity, Quantity], NDArray[np.bool_] | bool]] = {
+COMPARE: Mapping[Comparator, Callable[[Quantity, Quantity], NDArray[np.bool_] | bool]] = {
     Comparator.LESS: operator.lt,
     Comparator.LESS_EQUAL: operator.le,
     Comparator.GREATER: operator.gt,
@@ -84,7 +96,7 @@ def compare(comparator: Comparator, left: Quantity, right: Quantity, columns: in
     if not isinstance(left, np.ndarray) and not isinstance(right, np.ndarray):
         left = spread(left, columns)
     with np.errstate(over="ignore"):
-        holds = np.asarray(_COMPARE[comparator](left, right)).view(np.uint8)
+        holds = np.asarray(COMPARE[comparator](left, right)).view(np.uint8)
     missing = _missing(left) | _missing(right)
     return (holds & (missing ^ np.uint8(1))) << np.uint8(1) | missing
 
@@ -93,13 +105,23 @@ def _missing(quantity: Quantity) -> Truths:
     return np.asarray(np.isnan(quantity)).view(np.uint8)
 
 
-def negate(truths: Truths) -> Truths:
-    return np.uint8(YES) - truths
-
-
-def all_of(parts: Sequence[Truths]) -> Truths:
-    return reduce(np.minimum, parts)
-
-
-def any_of(parts: Sequence[Truths]) -> Truths:
-    return reduce(np.maximum, parts)
+def truth(
+    node: Boolean,
+    columns: int,
+    number: Callable[[Numeric], Quantity],
+    truths: Callable[[Boolean], Truths],
+) -> Truths:
+    """The truths of a condition, of the numbers and the truths that it is made of."""
+    match node:
+        case Compare():
+            return compare(node.comparator, number(node.left), number(node.right), columns)
+        case FlagCondition():
+            return compare(Comparator.NOT_EQUAL, number(Latest(node.metric)), 0.0, columns)
+        case Not():
+            return np.uint8(YES) - truths(node.operand)
+        case And():
+            return reduce(np.minimum, [truths(part) for part in node.operands])
+        case Or():
+            return reduce(np.maximum, [truths(part) for part in node.operands])
+        case _:
+            assert_never(node)

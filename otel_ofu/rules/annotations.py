@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from otel_ofu.model.labels import label_name
 from otel_ofu.rules.language.names import nearest
@@ -131,14 +132,6 @@ def _shown(part: Placeholder, values: Mapping[str, Value], labels: Mapping[str, 
     return str(value)
 
 
-def _plain_number(value: float) -> str:
-    return f"{value:.4g}"
-
-
-def _percent(value: float) -> str:
-    return f"{value * 100:.3g}%"
-
-
 def _scaled(value: float, base: float, prefixes: tuple[str, ...], unit: str) -> str:
     power = 0
     while abs(value) >= base and power < len(prefixes) - 1:
@@ -149,18 +142,6 @@ def _scaled(value: float, base: float, prefixes: tuple[str, ...], unit: str) -> 
 
 _DECIMAL = ("", "k", "M", "G", "T", "P", "E")
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
-
-
-def _hertz(value: float) -> str:
-    return _scaled(value, 1000, _DECIMAL, "Hz")
-
-
-def _bytes(value: float) -> str:
-    return _scaled(value, 1024, _BINARY, "B")
-
-
-def _humanize(value: float) -> str:
-    return _scaled(value, 1000, _DECIMAL, "")
 
 
 def duration_words(value: float) -> str:
@@ -178,21 +159,13 @@ def duration_words(value: float) -> str:
     )
 
 
-def _watts(value: float) -> str:
-    return f"{value:.4g} W"
-
-
-def _celsius(value: float) -> str:
-    return f"{value:.3g} °C"
-
-
 FILTERS: Mapping[str, Callable[[float], str]] = {
-    "plain": _plain_number,
-    "percent": _percent,
-    "hertz": _hertz,
-    "bytes": _bytes,
+    "plain": "{:.4g}".format,
+    "percent": lambda value: f"{value * 100:.3g}%",
+    "hertz": partial(_scaled, base=1000, prefixes=_DECIMAL, unit="Hz"),
+    "bytes": partial(_scaled, base=1024, prefixes=_BINARY, unit="B"),
     "duration": duration_words,
-    "humanize": _humanize,
-    "watts": _watts,
-    "celsius": _celsius,
+    "humanize": partial(_scaled, base=1000, prefixes=_DECIMAL, unit=""),
+    "watts": "{:.4g} W".format,
+    "celsius": "{:.3g} °C".format,
 }

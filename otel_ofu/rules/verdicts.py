@@ -8,7 +8,7 @@ Arrays run over columns: `Roster.entities[column]` is the entity, None for a col
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -17,31 +17,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from otel_ofu.model import Entity, EntityKind
+from otel_ofu.rules.algebra import Truths, Values
 from otel_ofu.rules.files.rule import Rule
-from otel_ofu.rules.language.syntax import Compare, Expression, FlagCondition
+from otel_ofu.rules.language.printing import to_text
+from otel_ofu.rules.language.syntax import (
+    DEFAULT_LIMITS,
+    Aggregate,
+    Boolean,
+    Compare,
+    DataLimits,
+    Expression,
+    FlagCondition,
+    Numeric,
+    Over,
+    comparisons,
+    visible,
+    walk,
+)
 
 HOLDS = 1
 CLEAR = 0
 UNKNOWN = -1
 
-MIN_COVERAGE = 0.5
-MIN_PEERS = 4
-
 Verdicts = NDArray[np.int8]
-Values = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A condition to judge, and how much it takes to know.
-
-    `min_coverage`: the share of a window's samples that must be there, in [0, 1]; `count` and
-    `last` need none. `min_peers`: the fewest GPUs with a value, itself included, of `peers.*`.
-    """
+    """A condition to judge, and how much it takes to know."""
 
     expression: Expression
-    min_coverage: float = MIN_COVERAGE
-    min_peers: int = MIN_PEERS
+    limits: DataLimits = DEFAULT_LIMITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +147,63 @@ class Explained:
     verdict: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One condition in a round of any engine.
+
+    `truths`, `values` and `coverage` give a node by column: whether it holds, its number, and how
+    much there is of what a window or a group rests on.
+    """
+
+    question: Question
+    truths: Callable[[Boolean], Truths]
+    values: Callable[[Numeric], Values]
+    coverage: Callable[[Over | Aggregate], Values]
+
+    def judge(self, *, coverage_of_firing_only: bool = False) -> Judgement:
+        """The verdicts with their evidence; TypeError for a number.
+
+        `coverage_of_firing_only`: no coverage unless the condition holds for an entity.
+        """
+        root = self.question.expression.root
+        if not isinstance(root, Boolean):
+            raise TypeError(f"no condition: {self.question.expression.text}")
+        verdicts = _verdicts(self.truths(root))
+        covered = not coverage_of_firing_only or bool((verdicts == HOLDS).any())
+        evidence = [self._comparison(leaf, covered=covered) for leaf in comparisons(root)]
+        return Judgement(self.question, verdicts, evidence)
+
+    def explain(self, column: int) -> Iterator[Explained]:
+        """Every part at one entity, the whole first."""
+        for node, depth in visible(self.question.expression.root):
+            if isinstance(node, Boolean):
+                verdict = int(_verdicts(self.truths(node))[column])
+                yield Explained(to_text(node), depth, verdict=verdict)
+            else:
+                yield Explained(to_text(node), depth, value=float(self.values(node)[column]))
+
+    def _comparison(self, leaf: Compare | FlagCondition, *, covered: bool) -> Comparison:
+        verdicts = _verdicts(self.truths(leaf))
+        if isinstance(leaf, FlagCondition):
+            values = np.where(verdicts == UNKNOWN, np.nan, verdicts).astype(np.float32)
+            return Comparison(leaf, verdicts, values, np.zeros_like(values), 0.0, ())
+        parts = [node for node, _ in visible(leaf) if isinstance(node, Over | Aggregate)]
+        return Comparison(
+            leaf,
+            verdicts,
+            self.values(leaf.left),
+            self.values(leaf.right),
+            max((node.window_s for node in walk(leaf) if isinstance(node, Over)), default=0.0),
+            tuple(self.coverage(part) for part in parts) if covered else (),
+        )
+
+
+def _verdicts(truths: Truths) -> Verdicts:
+    """NO, MAYBE, YES (0, 1, 2) as CLEAR, UNKNOWN, HOLDS (0, -1, 1)."""
+    verdicts: Verdicts = ((truths >> np.uint8(1)) - (truths & np.uint8(1))).view(np.int8)
+    return verdicts
+
+
 class Explains(Protocol):
     """An engine that can take a condition apart (otel_ofu.rules.numpy.engine)."""
 
@@ -166,14 +229,10 @@ def explain(engine: Explains, rule: Rule, entity_id: str, at_s: float) -> list[E
     """The conditions of a rule at an entity; none for a rule on silence. Raises KeyError."""
     conditions = (("expr", rule.condition), ("clear", rule.clear))
     return [
-        _explained(engine, title, _question(rule, condition), (entity_id, at_s))
+        _explained(engine, title, Question(condition, rule.limits), (entity_id, at_s))
         for title, condition in conditions
         if isinstance(condition, Expression)
     ]
-
-
-def _question(rule: Rule, condition: Expression) -> Question:
-    return Question(condition, rule.limits.min_coverage, rule.limits.min_peers)
 
 
 def _explained(

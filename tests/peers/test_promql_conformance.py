@@ -26,6 +26,7 @@ from otel_ofu.rules.language.language import parse_condition
 from otel_ofu.rules.language.printing import to_text
 from otel_ofu.rules.language.syntax import (
     Boolean,
+    DataLimits,
     Expression,
     FlagCondition,
     Latest,
@@ -124,7 +125,7 @@ class Both:
     def _queries(self, question: Question, at_s: float) -> Mapping[str, Mapping[str, int]]:
         """The verdicts of what is sent to others; for old servers at every other instant."""
         closed = bool(int(at_s / STEP_S) % 2)
-        limits = CompilerSettings(STEP_S, question.min_coverage, question.min_peers, closed)
+        limits = CompilerSettings(STEP_S, question.limits, closed)
         expression, registry = question.expression, self.fleet.registry
         asked = self._ask(verdict_query(expression, registry, limits), expression.each, at_s)
         firing = self._ask(alert_query(expression, registry, limits), expression.each, at_s)
@@ -214,7 +215,7 @@ def both(rules: RuleSet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[B
 
 
 def ask(root: Boolean, each: EntityKind, **limits: float) -> Question:
-    return Question(Expression(to_text(root), each, root), **limits)  # type: ignore[arg-type]
+    return Question(Expression(to_text(root), each, root), DataLimits(**limits))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("each", KINDS)
@@ -261,7 +262,7 @@ def test_shipped_rules_have_equal_verdicts(rules: RuleSet, both: Both) -> None:
     for rule, earlier in product(rules, (0, 20, 55, 110)):
         for expression in (rule.condition, rule.clear):
             if isinstance(expression, Expression):
-                question = Question(expression, rule.limits.min_coverage, rule.limits.min_peers)
+                question = Question(expression, rule.limits)
                 at_s = both.fleet.end_s - earlier * STEP_S
                 found = both.compare(question, at_s)
                 met.setdefault(rule.name, set()).update(found.values())

@@ -3,7 +3,6 @@
 from otel_ofu.rules.files.load import load_rules, rule_paths, rules_from_text
 from otel_ofu.rules.files.rule import (
     Case,
-    DataLimits,
     FilePosition,
     Rule,
     RuleGroup,
@@ -14,7 +13,6 @@ from otel_ofu.rules.files.rule import (
 
 __all__ = [
     "Case",
-    "DataLimits",
     "FilePosition",
     "Rule",
     "RuleGroup",

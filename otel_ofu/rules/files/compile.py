@@ -17,10 +17,10 @@ from otel_ofu.model.labels import label_name
 from otel_ofu.rules.annotations import Template, TemplateMistake, parse_template
 from otel_ofu.rules.files.cases import CaseReader
 from otel_ofu.rules.files.mistakes import Mistakes, condition_in
-from otel_ofu.rules.files.rule import SEVERITY, DataLimits, Rule, RuleTiming, SilentFor
+from otel_ofu.rules.files.rule import SEVERITY, Rule, RuleTiming, SilentFor
 from otel_ofu.rules.files.shape import RuleShape
 from otel_ofu.rules.language.names import nearest
-from otel_ofu.rules.language.syntax import Expression
+from otel_ofu.rules.language.syntax import DataLimits, Expression
 
 # Starting value: a few lost rounds do not end a finding, two and a half minutes at 30 s do.
 MISSING_INTERVALS = 5

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from otel_ofu.model import SEVERITIES, EntityKind, Severity
 from otel_ofu.rules.annotations import Template
 from otel_ofu.rules.language.printing import to_text
-from otel_ofu.rules.language.syntax import Expression
+from otel_ofu.rules.language.syntax import DEFAULT_LIMITS, DataLimits, Expression
 
 SEVERITY = "severity"
 
@@ -31,14 +31,6 @@ class RuleTiming:
     for_s: float = 0.0
     keep_firing_for_s: float = 0.0
     missing_timeout_s: float = 150.0
-
-
-@dataclass(frozen=True, slots=True)
-class DataLimits:
-    """When there is enough data: the part of a window in [0, 1], and the fewest peers."""
-
-    min_coverage: float = 0.5
-    min_peers: int = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +65,7 @@ class Rule:
     condition: Expression | SilentFor
     clear: Expression | None = None
     timing: RuleTiming = RuleTiming()
-    limits: DataLimits = DataLimits()
+    limits: DataLimits = DEFAULT_LIMITS
     limit: int = 0
     labels: Mapping[str, Template] = field(default_factory=dict)
     annotations: Mapping[str, Template] = field(default_factory=dict)

@@ -24,7 +24,7 @@ SAME_UNIT = "x"
 PER_SECOND = "x/s"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class WindowFunction:
     """`avg(ofu, 10m)`: of the samples of one metric in a window.
 
@@ -54,7 +54,7 @@ class WindowFunction:
         return f"{self.name}({'0.95, ' if self.share else ''}metric, 10m)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class GroupFunction:
     """`peers.median(x)`, `gpus.avg(x)`: of the values of the GPUs of each group.
 
@@ -79,7 +79,7 @@ class GroupFunction:
         return f"{relation}.{self.name}({'0.95, ' if self.share else ''}x)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ScalarFunction:
     """`abs(x)`: of one number. `compute` takes arrays and plain floats.
 
@@ -109,139 +109,88 @@ def _absolute(x: Quantity) -> Quantity:
 
 
 WINDOW_FUNCTIONS: Mapping[str, WindowFunction] = _by_name(
+    WindowFunction("avg", "the mean of the samples", windows.mean, "avg_over_time({samples})"),
+    WindowFunction("min", "the smallest sample", windows.smallest, "min_over_time({samples})"),
+    WindowFunction("max", "the largest sample", windows.largest, "max_over_time({samples})"),
+    WindowFunction("sum", "the sum of the samples", windows.total, "sum_over_time({samples})"),
     WindowFunction(
-        name="avg",
-        gives="the mean of the samples",
-        compute=windows.mean,
-        promql="avg_over_time({samples})",
+        "stddev",
+        "the standard deviation of the samples",
+        windows.deviation,
+        "stddev_over_time({samples})",
     ),
     WindowFunction(
-        name="min",
-        gives="the smallest sample",
-        compute=windows.smallest,
-        promql="min_over_time({samples})",
-    ),
-    WindowFunction(
-        name="max",
-        gives="the largest sample",
-        compute=windows.largest,
-        promql="max_over_time({samples})",
-    ),
-    WindowFunction(
-        name="sum",
-        gives="the sum of the samples",
-        compute=windows.total,
-        promql="sum_over_time({samples})",
-    ),
-    WindowFunction(
-        name="stddev",
-        gives="the standard deviation of the samples",
-        compute=windows.deviation,
-        promql="stddev_over_time({samples})",
-    ),
-    WindowFunction(
-        name="count",
-        gives="how many samples there are; 0 and never unknown without any",
-        compute=windows.count,
-        promql="count_over_time({samples})",
+        "count",
+        "how many samples there are; 0 and never unknown without any",
+        windows.count,
+        "count_over_time({samples})",
         metrics="any",
         unit="{sample}",
         needs_coverage=False,
         empty=0.0,
     ),
     WindowFunction(
-        name="last",
-        gives="the last sample in the window, however few there are",
-        compute=windows.last,
-        promql="last_over_time({samples})",
+        "last",
+        "the last sample in the window, however few there are",
+        windows.last,
+        "last_over_time({samples})",
         needs_coverage=False,
     ),
     WindowFunction(
-        name="rate",
-        gives="growth each second, from the first sample to the last; resets are seen",
-        compute=windows.rate,
-        promql="sum_over_time({after_first}) / (max_over_time({times}) - {first_s})",
+        "rate",
+        "growth each second, from the first sample to the last; resets are seen",
+        windows.rate,
+        "sum_over_time({after_first}) / (max_over_time({times}) - {first_s})",
         metrics="counter",
         unit=PER_SECOND,
     ),
     WindowFunction(
-        name="increase",
-        gives="growth within the window, not extrapolated; resets are seen",
-        compute=windows.total,
-        promql="sum_over_time({samples})",
+        "increase",
+        "growth within the window, not extrapolated; resets are seen",
+        windows.total,
+        "sum_over_time({samples})",
         metrics="counter",
     ),
     WindowFunction(
-        name="quantile",
-        gives="the quantile of the samples, here the 95th percentile",
-        compute=windows.quantile,
-        promql="quantile_over_time({q}, {samples})",
+        "quantile",
+        "the quantile of the samples, here the 95th percentile",
+        windows.quantile,
+        "quantile_over_time({q}, {samples})",
         share=True,
     ),
 )
 
 GROUP_FUNCTIONS: Mapping[str, GroupFunction] = _by_name(
+    GroupFunction("avg", "the mean", groups.mean, "avg {by} ({x})"),
+    GroupFunction("min", "the smallest value", groups.smallest, "min {by} ({x})"),
+    GroupFunction("max", "the largest value", groups.largest, "max {by} ({x})"),
+    GroupFunction("sum", "the sum", groups.total, "sum {by} ({x})"),
+    GroupFunction("median", "the median", groups.median, "quantile {by} (0.5, {x})"),
     GroupFunction(
-        name="avg",
-        gives="the mean",
-        compute=groups.mean,
-        promql="avg {by} ({x})",
+        "mad",
+        "the median distance from the median",
+        groups.median_distance,
+        "quantile {by} (0.5, abs({operand} - {on} quantile {by} (0.5, {x})))",
     ),
     GroupFunction(
-        name="min",
-        gives="the smallest value",
-        compute=groups.smallest,
-        promql="min {by} ({x})",
-    ),
-    GroupFunction(
-        name="max",
-        gives="the largest value",
-        compute=groups.largest,
-        promql="max {by} ({x})",
-    ),
-    GroupFunction(
-        name="sum",
-        gives="the sum",
-        compute=groups.total,
-        promql="sum {by} ({x})",
-    ),
-    GroupFunction(
-        name="median",
-        gives="the median",
-        compute=groups.median,
-        promql="quantile {by} (0.5, {x})",
-    ),
-    GroupFunction(
-        name="mad",
-        gives="the median distance from the median",
-        compute=groups.median_distance,
-        promql="quantile {by} (0.5, abs({operand} - {on} quantile {by} (0.5, {x})))",
-    ),
-    GroupFunction(
-        name="quantile",
-        gives="the quantile, here the 95th percentile",
-        compute=groups.quantile,
-        promql="quantile {by} ({q}, {x})",
+        "quantile",
+        "the quantile, here the 95th percentile",
+        groups.quantile,
+        "quantile {by} ({q}, {x})",
         share=True,
     ),
     GroupFunction(
-        name="count",
-        gives="how many GPUs have a value; of a condition, as in `count(x < 5%)`, for how many it "
-        "holds",
-        compute=groups.count,
-        promql="count {by} ({x})",
+        "count",
+        "how many GPUs have a value; of a condition, as in `count(x < 5%)`, for how many it holds",
+        groups.count,
+        "count {by} ({x})",
         unit="{gpu}",
         of_condition="sum",
     ),
 )
 
 SCALAR_FUNCTIONS: Mapping[str, ScalarFunction] = _by_name(
-    ScalarFunction(
-        name="abs",
-        gives="the value without its sign",
-        compute=_absolute,
-        promql="abs({x})",
-    ),
+    ScalarFunction("abs", "the value without its sign", _absolute, "abs({x})"),
 )
 
 FLAG = "flag"

@@ -190,6 +190,22 @@ class Expression:
     root: Node
 
 
+@dataclass(frozen=True, slots=True)
+class DataLimits:
+    """How much data it takes to know.
+
+    `min_coverage`: the share of a window's samples that must be there, in [0, 1]; `count` and
+    `last` need none. `min_peers`: the fewest GPUs with a value, itself included, of `peers.*`.
+    """
+
+    min_coverage: float = 0.5
+    min_peers: int = 4
+
+
+# Starting values: half of a window, and a median of four GPUs.
+DEFAULT_LIMITS = DataLimits()
+
+
 def children(node: Node) -> tuple[Node, ...]:
     """The direct operands of a node, in the order of the text."""
     match node:
@@ -214,6 +230,14 @@ def placed(node: Node, each: EntityKind) -> Iterator[tuple[Node, EntityKind]]:
         yield current, kind
         inside: EntityKind = "gpu" if isinstance(current, Aggregate) else kind
         stack.extend((child, inside) for child in reversed(children(current)))
+
+
+def visible(root: Node, depth: int = 0) -> Iterator[tuple[Node, int]]:
+    """The nodes that have one value for the entity itself, and their depth: none in a group."""
+    yield root, depth
+    if not isinstance(root, Aggregate):
+        for child in children(root):
+            yield from visible(child, depth + 1)
 
 
 def walk(node: Node) -> Iterator[Node]:

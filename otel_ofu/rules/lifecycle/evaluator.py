@@ -101,7 +101,7 @@ class RuleEvaluator:
 
 
 def _questions(rule: Rule) -> Iterator[Question]:
-    limits = rule.limits
+
     for expression in (rule.condition, rule.clear):
         if expression is not None and not isinstance(expression, SilentFor):
-            yield Question(expression, limits.min_coverage, limits.min_peers)
+            yield Question(expression, rule.limits)

@@ -6,29 +6,25 @@ numbers and truths by column. Whatever stands in several conditions is computed 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 from typing import assert_never
 
 import numpy as np
 
 from otel_ofu.model import EntityKind
 from otel_ofu.rules import algebra
-from otel_ofu.rules.algebra import MAYBE, NO, YES, Columns, Quantity, Truths, Values
+from otel_ofu.rules.algebra import MAYBE, YES, Columns, Quantity, Truths, Values
 from otel_ofu.rules.functions import SCALAR_FUNCTIONS, WINDOW_FUNCTIONS, group_function
 from otel_ofu.rules.functions.groups import Grouped
 from otel_ofu.rules.language.syntax import (
     Aggregate,
-    And,
     Arithmetic,
     Boolean,
-    Compare,
-    FlagCondition,
+    DataLimits,
     Latest,
     Negative,
-    Not,
     Number,
     Numeric,
-    Or,
     Over,
     Relation,
     Scalar,
@@ -41,21 +37,13 @@ from otel_ofu.store import Store
 _SLACK = 1e-6
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """How much it takes to know: share of samples, and GPUs with a value among peers."""
-
-    min_coverage: float
-    min_peers: int
-
-
 class NodeEvaluator:
-    """The values of one round under one demand; `samples` may serve several demands."""
+    """The values of one round under some limits; `samples` may serve several evaluators."""
 
-    def __init__(self, store: Store, samples: RoundSamples, demand: Demand) -> None:
+    def __init__(self, store: Store, samples: RoundSamples, limits: DataLimits) -> None:
         self._store = store
         self._samples = samples
-        self._demand = demand
+        self._limits = limits
         self._numbers: dict[tuple[EntityKind, Numeric], Quantity] = {}
         self._truths: dict[tuple[EntityKind, Boolean], Truths] = {}
         self._shares: dict[tuple[EntityKind, Aggregate], Values] = {}
@@ -80,7 +68,9 @@ class NodeEvaluator:
         """The truths of a condition for the entities of a kind."""
         key = kind, node
         if key not in self._truths:
-            self._truths[key] = self._truth(kind, node)
+            self._truths[key] = algebra.truth(
+                node, self.columns(kind), partial(self.number, kind), partial(self.truths, kind)
+            )
         return self._truths[key]
 
     def coverage(self, kind: EntityKind, node: Over | Aggregate) -> Values:
@@ -122,7 +112,7 @@ class NodeEvaluator:
         metric_kind = owner(kind, node.scope)
         values, coverage = self._samples.over(metric_kind, node)
         if WINDOW_FUNCTIONS[node.function].needs_coverage:
-            enough = coverage >= self._demand.min_coverage - _SLACK
+            enough = coverage >= self._limits.min_coverage - _SLACK
             values = np.where(enough, values, np.float32(np.nan))
         return self._joined(kind, metric_kind, values)
 
@@ -141,7 +131,7 @@ class NodeEvaluator:
         values = grouped.reduce(function.compute, node.q)
         share = grouped.share(groups)
         if node.relation is Relation.PEERS:
-            values[grouped.counts < self._demand.min_peers] = np.nan
+            values[grouped.counts < self._limits.min_peers] = np.nan
             values, share = _spread(values, groups), _spread(share, groups)
         self._shares[kind, node] = share
         return values
@@ -160,25 +150,6 @@ class NodeEvaluator:
             truths = self.truths("gpu", node.operand)
             return np.where(truths == MAYBE, np.nan, truths == YES).astype(np.float32)
         return self.values("gpu", node.operand)
-
-    def _truth(self, kind: EntityKind, node: Boolean) -> Truths:
-        match node:
-            case Compare():
-                left, right = self.number(kind, node.left), self.number(kind, node.right)
-                return algebra.compare(node.comparator, left, right, self.columns(kind))
-            case FlagCondition():
-                raised = self._samples.latest("gpu", Latest(node.metric))
-                truths = np.where(raised != 0, YES, NO).astype(np.uint8)
-                truths[np.isnan(raised)] = MAYBE
-                return truths
-            case Not():
-                return algebra.negate(self.truths(kind, node.operand))
-            case And():
-                return algebra.all_of([self.truths(kind, part) for part in node.operands])
-            case Or():
-                return algebra.any_of([self.truths(kind, part) for part in node.operands])
-            case _:
-                assert_never(node)
 
 
 def _spread(values: Values, at: Columns) -> Values:

@@ -13,6 +13,7 @@ from typing import assert_never
 
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.model import EntityKind
+from otel_ofu.rules.algebra import COMPARE
 from otel_ofu.rules.functions import SCALAR_FUNCTIONS, group_function
 from otel_ofu.rules.language.syntax import (
     Aggregate,
@@ -46,7 +47,6 @@ from otel_ofu.rules.promql.vectors import (
     arithmetic,
     both,
     by,
-    compares,
     infix,
     intersection,
     joinable,
@@ -142,33 +142,25 @@ class Compiler:
 
     def holds(self, node: Boolean) -> Vector | None:
         """The entities for which a condition is known to hold; None for no entity ever."""
-        match node:
-            case Compare():
-                return self._compared(node, node.comparator)
-            case FlagCondition():
-                return infix("!=", self.samples.latest(Latest(node.metric)), 0.0)
-            case Not():
-                return self.fails(node.operand)
-            case And():
-                return intersection(self.holds(operand) for operand in node.operands)
-            case Or():
-                return union(self.holds(operand) for operand in node.operands)
-            case _:
-                assert_never(node)
+        return self._known(node, wanted=True)
 
     def fails(self, node: Boolean) -> Vector | None:
         """The entities for which a condition is known not to hold; None for no entity ever."""
+        return self._known(node, wanted=False)
+
+    def _known(self, node: Boolean, *, wanted: bool) -> Vector | None:
         match node:
             case Compare():
-                return self._compared(node, _INVERSE[node.comparator])
+                comparator = node.comparator if wanted else _INVERSE[node.comparator]
+                return self._compared(node, comparator)
             case FlagCondition():
-                return infix("==", self.samples.latest(Latest(node.metric)), 0.0)
+                sign = "!=" if wanted else "=="
+                return infix(sign, self.samples.latest(Latest(node.metric)), 0.0)
             case Not():
-                return self.holds(node.operand)
-            case And():
-                return union(self.fails(operand) for operand in node.operands)
-            case Or():
-                return intersection(self.fails(operand) for operand in node.operands)
+                return self._known(node.operand, wanted=not wanted)
+            case And() | Or():
+                join = intersection if isinstance(node, And) is wanted else union
+                return join(self._known(operand, wanted=wanted) for operand in node.operands)
             case _:
                 assert_never(node)
 
@@ -202,7 +194,7 @@ class Compiler:
         if left is None or right is None:
             return None
         if not isinstance(left, Vector) and not isinstance(right, Vector):
-            return self._always(compares(comparator, left, right), answer=answer)
+            return self._always(bool(COMPARE[comparator](left, right)), answer=answer)
         operator = comparator.value + (" bool" if answer else "")
         compared = infix(operator, left, right)
         return compared if compared.labels == self._labels else self.everywhere(compared)
@@ -252,7 +244,7 @@ class Compiler:
             "q": number(node.q or 0.0),
         }
         result = Vector(function.promql.format_map(fields), labels)
-        least = self.samples.settings.min_peers
+        least = self.samples.settings.limits.min_peers
         if node.relation is not Relation.PEERS or least <= 1:
             return result
         enough = infix(">=", aggregate("count", labels, operand.text), float(least))

@@ -17,11 +17,12 @@ from otel_ofu.model.clock import Clock, SystemClock
 from otel_ofu.rules.language.syntax import comparisons
 from otel_ofu.rules.lifecycle.silence import Times
 from otel_ofu.rules.promql.compiler import Compiler, checked_text
-from otel_ofu.rules.promql.evaluation import KINDS, ConditionEvaluation, QueryResults, sides
+from otel_ofu.rules.promql.evaluation import ConditionEvaluation, QueryResults, sides
 from otel_ofu.rules.promql.samples import MetricVectors
 from otel_ofu.rules.promql.server import Queries, ServerUnavailable
 from otel_ofu.rules.promql.vectors import CompilerSettings, entity_of, key_of
 from otel_ofu.rules.verdicts import Explained, Question, Round
+from otel_ofu.store.fleet import KINDS
 
 
 class PromqlEngine:
@@ -97,9 +98,7 @@ class PromqlEngine:
         results.close()
 
     def _compiler(self, question: Question) -> Compiler:
-        settings = CompilerSettings(
-            self._step_s, question.min_coverage, question.min_peers, closed_windows=True
-        )
+        settings = CompilerSettings(self._step_s, question.limits, closed_windows=True)
         return Compiler(MetricVectors(self._registry, settings, question.expression.each))
 
 

@@ -8,46 +8,27 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import assert_never
 
 import numpy as np
 
 from otel_ofu.model import EntityKind
 from otel_ofu.rules import algebra
-from otel_ofu.rules.algebra import MAYBE, NO, YES, Truths, Values
-from otel_ofu.rules.language.printing import to_text
+from otel_ofu.rules.algebra import Truths, Values
 from otel_ofu.rules.language.syntax import (
     Aggregate,
-    And,
     Boolean,
-    Comparator,
     Compare,
     FlagCondition,
     Latest,
-    Not,
     Numeric,
-    Or,
     Over,
     comparisons,
-    walk,
 )
-from otel_ofu.rules.numpy.engine import visible
 from otel_ofu.rules.promql.compiler import Compiler, checked_text
 from otel_ofu.rules.promql.server import Queries
 from otel_ofu.rules.promql.vectors import Key, Value, Vector, entity_of, key_of
-from otel_ofu.rules.verdicts import (
-    CLEAR,
-    HOLDS,
-    UNKNOWN,
-    Comparison,
-    Explained,
-    Judgement,
-    Question,
-    Roster,
-    Verdicts,
-)
-
-KINDS: tuple[EntityKind, ...] = ("gpu", "job", "node")
+from otel_ofu.rules.verdicts import Evaluation, Explained, Judgement, Question, Roster
+from otel_ofu.store.fleet import KINDS
 
 
 class QueryResults:
@@ -77,11 +58,14 @@ class QueryResults:
         """
         if not isinstance(value, Vector):
             constant = math.nan if value is None else value
-            return algebra.spread(constant, len(self._columns[kind]))
+            return algebra.spread(constant, self.columns(kind))
         key = kind, checked_text(value)
         if key not in self._values:
             self._values[key] = self._spread(kind, self._answer(*key))
         return self._values[key]
+
+    def columns(self, kind: EntityKind) -> int:
+        return len(self._columns[kind])
 
     def roster(self, kind: EntityKind) -> Roster:
         return Roster([entity_of(kind, key) for key in self._columns[kind]])
@@ -106,10 +90,6 @@ class QueryResults:
         return values
 
 
-_VERDICTS = np.zeros(3, np.int8)
-_VERDICTS[[NO, MAYBE, YES]] = CLEAR, UNKNOWN, HOLDS
-
-
 @dataclass(frozen=True, slots=True)
 class ConditionEvaluation:
     """`query` everything before `judge`, so that all entities have their columns."""
@@ -130,73 +110,29 @@ class ConditionEvaluation:
 
     def judge(self) -> Judgement:
         """The verdicts; coverage is queried only where the condition holds for an entity."""
-        root = self.question.expression.root
-        if not isinstance(root, Boolean):
-            raise TypeError(f"no condition: {self.question.expression.text}")
-        verdicts = _verdicts(self._truths(root))
-        fires = bool((verdicts == HOLDS).any())
-        evidence = [self._evidence(leaf, fires=fires) for leaf in comparisons(root)]
-        return Judgement(self.question, verdicts, evidence)
+        return self._evaluation().judge(coverage_of_firing_only=True)
 
     def explain(self, column: int) -> Iterator[Explained]:
         """Every part at one entity, the whole first."""
-        for node, depth in visible(self.question.expression.root):
-            if isinstance(node, Boolean):
-                verdict = int(_verdicts(self._truths(node))[column])
-                yield Explained(to_text(node), depth, verdict=verdict)
-            else:
-                yield Explained(to_text(node), depth, value=float(self._values(node)[column]))
+        return self._evaluation().explain(column)
+
+    def _evaluation(self) -> Evaluation:
+        return Evaluation(self.question, self._truths, self._values, self._coverage)
+
+    def _truths(self, node: Boolean) -> Truths:
+        columns = self.results.columns(self.kind)
+        return algebra.truth(node, columns, self._values, self._truths)
 
     def _values(self, node: Numeric) -> Values:
         return self._spread(self.compiler.value(node))
 
+    def _coverage(self, node: Over | Aggregate) -> Values:
+        return self._spread(self.compiler.coverage(node))
+
     def _spread(self, value: Value) -> Values:
         return self.results.values(self.kind, self.compiler.for_all(value))
-
-    def _truths(self, node: Boolean) -> Truths:
-        match node:
-            case Compare():
-                left, right = self._values(node.left), self._values(node.right)
-                return algebra.compare(node.comparator, left, right, len(left))
-            case FlagCondition():
-                return _raised(self._values(Latest(node.metric)))
-            case Not():
-                return algebra.negate(self._truths(node.operand))
-            case And():
-                return algebra.all_of([self._truths(part) for part in node.operands])
-            case Or():
-                return algebra.any_of([self._truths(part) for part in node.operands])
-            case _:
-                assert_never(node)
-
-    def _evidence(self, leaf: Compare | FlagCondition, *, fires: bool) -> Comparison:
-        verdicts = _verdicts(self._truths(leaf))
-        if isinstance(leaf, FlagCondition):
-            values = np.where(verdicts == UNKNOWN, np.nan, verdicts).astype(np.float32)
-            return Comparison(leaf, verdicts, values, np.zeros_like(values), 0.0, ())
-        return Comparison(
-            leaf,
-            verdicts,
-            self._values(leaf.left),
-            self._values(leaf.right),
-            max((node.window_s for node in walk(leaf) if isinstance(node, Over)), default=0.0),
-            self._coverages(leaf) if fires else (),
-        )
-
-    def _coverages(self, leaf: Compare) -> tuple[Values, ...]:
-        parts = [node for node, _ in visible(leaf) if isinstance(node, Over | Aggregate)]
-        return tuple(self._spread(self.compiler.coverage(node)) for node in parts)
 
 
 def sides(leaf: Compare | FlagCondition) -> tuple[Numeric, ...]:
     """The numbers that a comparison is about."""
     return (leaf.left, leaf.right) if isinstance(leaf, Compare) else (Latest(leaf.metric),)
-
-
-def _raised(values: Values) -> Truths:
-    return algebra.compare(Comparator.NOT_EQUAL, values, 0.0, len(values))
-
-
-def _verdicts(truths: Truths) -> Verdicts:
-    verdicts: Verdicts = _VERDICTS[truths]
-    return verdicts

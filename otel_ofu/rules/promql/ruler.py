@@ -166,12 +166,7 @@ class _Writer:
         return _comment(_source(rule)) + _yaml([filled])
 
     def _query(self, rule: Rule) -> str:
-        settings = CompilerSettings(
-            self.options.step_s,
-            rule.limits.min_coverage,
-            rule.limits.min_peers,
-            self.options.closed_windows,
-        )
+        settings = CompilerSettings(self.options.step_s, rule.limits, self.options.closed_windows)
         if isinstance(rule.condition, SilentFor):
             return silence_query(rule.condition.after_s, rule.each, self.registry, settings)
         return alert_query(rule.condition, self.registry, settings)

@@ -17,7 +17,7 @@ from otel_ofu.model import EntityKind
 from otel_ofu.model.errors import OtelOfuError
 from otel_ofu.model.labels import label_name
 from otel_ofu.rules.functions import WINDOW_FUNCTIONS
-from otel_ofu.rules.language.syntax import Latest, Over, Scope
+from otel_ofu.rules.language.syntax import Latest, Over, owner
 from otel_ofu.rules.numpy.samples import fresh_s
 from otel_ofu.rules.promql.vectors import (
     ENTITY_LABELS,
@@ -56,7 +56,7 @@ class MetricVectors:
 
     def latest(self, node: Latest) -> Vector:
         """The last value, while it is fresh."""
-        kind = self._kind(node.scope)
+        kind = owner(self.each, node.scope)
         # A value that is exactly as old as it may be is still fresh.
         reach_s = fresh_s(self.settings.step_s) + self.settings.step_s
         selected = self._selector(node.metric, kind)
@@ -64,7 +64,7 @@ class MetricVectors:
 
     def over(self, node: Over) -> Vector | None:
         """A function over a window with enough samples; None where it can have no value."""
-        function, kind = WINDOW_FUNCTIONS[node.function], self._kind(node.scope)
+        function, kind = WINDOW_FUNCTIONS[node.function], owner(self.each, node.scope)
         known = []
         if self._rows(node):
             window = self._samples_of(node, kind)
@@ -125,7 +125,7 @@ class MetricVectors:
 
     def _enough(self, node: Over, window: str) -> str:
         """The condition that a window has its samples; one sample is there in any case."""
-        needed = math.ceil((self.settings.min_coverage - _SLACK) * self._expected(node))
+        needed = math.ceil((self.settings.limits.min_coverage - _SLACK) * self._expected(node))
         return f" and count_over_time({window}) >= {needed}" if needed > 1 else ""
 
     def _expected(self, node: Over) -> float:
@@ -165,15 +165,6 @@ class MetricVectors:
         return self.registry.metric(node.metric).kind == "counter"
 
     # ---- how it is written ----
-
-    def _kind(self, scope: Scope) -> EntityKind:
-        match scope:
-            case Scope.OWN:
-                return self.each
-            case Scope.JOB:
-                return "job"
-            case Scope.NODE:
-                return "node"
 
     def _needed(self, kind: EntityKind) -> Labels:
         return self.required if kind == self.each else ENTITY_LABELS[kind]

@@ -7,14 +7,16 @@ never sent.
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from otel_ofu.model import Entity, EntityKind
 from otel_ofu.model.labels import ID_ATTRIBUTES, label_name
+from otel_ofu.rules.algebra import compute
 from otel_ofu.rules.functions import ScalarFunction
-from otel_ofu.rules.language.syntax import Comparator, Sign
+from otel_ofu.rules.language.syntax import DEFAULT_LIMITS, DataLimits, Sign
 
 ENTITY_LABELS: dict[EntityKind, Labels] = {
     "gpu": ("hw_id", "ofu_job_id", "ofu_gpu_sku", "host_name"),
@@ -28,16 +30,13 @@ PEER_LABELS: Labels = ("ofu_job_id", "ofu_gpu_sku")
 class CompilerSettings:
     """How the metrics are sampled, and how much of a window or a group a value needs.
 
-    `step_s`: seconds between two samples, 1 ms at least. `min_coverage`: share of a window's
-    samples, [0, 1]; `count` and `last` need none. `min_peers`: GPUs with a value in a group of
-    peers, 1 at least. `closed_windows`: the server counts a sample at the very start of a window
-    as in it (Prometheus before 3.0 and what was built on it); windows are then written 1 ms
-    shorter, which every server reads alike.
+    `step_s`: seconds between two samples, 1 ms at least. `closed_windows`: the server counts a
+    sample at the very start of a window as in it (Prometheus before 3.0 and what was built on it);
+    windows are then written 1 ms shorter, which every server reads alike.
     """
 
     step_s: float = 10.0
-    min_coverage: float = 0.5
-    min_peers: int = 4
+    limits: DataLimits = DEFAULT_LIMITS
     closed_windows: bool = False
 
 
@@ -177,27 +176,6 @@ def _with_number(operator: str, left: Vector | float, right: Vector | float) -> 
     raise TypeError(f"no vector beside {operator}: constants are computed before")
 
 
-_COMPARE: Mapping[Comparator, Callable[[float, float], bool]] = {
-    Comparator.LESS: operator.lt,
-    Comparator.LESS_EQUAL: operator.le,
-    Comparator.GREATER: operator.gt,
-    Comparator.GREATER_EQUAL: operator.ge,
-    Comparator.EQUAL: operator.eq,
-    Comparator.NOT_EQUAL: operator.ne,
-}
-_COMPUTE: Mapping[Sign, Callable[[float, float], float]] = {
-    Sign.ADD: operator.add,
-    Sign.SUBTRACT: operator.sub,
-    Sign.MULTIPLY: operator.mul,
-    Sign.DIVIDE: operator.truediv,
-}
-
-
-def compares(comparator: Comparator, left: float, right: float) -> bool:
-    """The outcome of a comparison of constants."""
-    return _COMPARE[comparator](left, right)
-
-
 def scalar(function: ScalarFunction, value: Value) -> Value:
     """None where the result has no value: the operand has none, or it is not finite."""
     if isinstance(value, Vector):
@@ -219,7 +197,8 @@ def arithmetic(sign: Sign, left: Value, right: Value) -> Value:
         if sign is Sign.DIVIDE and isinstance(right, Vector):
             right = infix("!=", right, 0.0)
         return infix(sign.value, left, right)
-    return _finite(_COMPUTE[sign](left, right))
+    value = compute(sign, left, right)
+    return None if isinstance(value, np.ndarray) else _finite(value)
 
 
 def _finite(value: float) -> float | None:

@@ -17,6 +17,7 @@ from otel_ofu.rules.language.syntax import (
     And,
     Boolean,
     Compare,
+    DataLimits,
     Expression,
     FlagCondition,
     Latest,
@@ -42,12 +43,13 @@ SOME = 1.0  # a coverage that asks for every sample
 
 
 def alert(text: str, each: EntityKind = "gpu", **given: float) -> str:
-    asked = CompilerSettings(**{"min_coverage": 0.0, "min_peers": 1, **given})  # type: ignore[arg-type]
+    limits = DataLimits(given.pop("min_coverage", 0.0), int(given.pop("min_peers", 1)))
+    asked = CompilerSettings(limits=limits, **given)  # type: ignore[arg-type]
     return alert_query(parse_condition(text, each, REGISTRY), REGISTRY, asked)
 
 
 def verdict(text: str, each: EntityKind = "gpu") -> str:
-    asked = CompilerSettings(min_coverage=0.0, min_peers=1)
+    asked = CompilerSettings(limits=DataLimits(0.0, 1))
     return verdict_query(parse_condition(text, each, REGISTRY), REGISTRY, asked)
 
 

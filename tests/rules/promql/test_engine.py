@@ -17,6 +17,7 @@ from otel_ofu.rules.language.syntax import (
     And,
     Comparator,
     Compare,
+    DataLimits,
     Expression,
     Latest,
     Number,
@@ -62,7 +63,7 @@ def present(kind: EntityKind) -> str:
 
 
 def question(text: str, each: EntityKind = "gpu", **limits: float) -> Question:
-    return Question(parse_condition(text, each, REGISTRY), **limits)  # type: ignore[arg-type]
+    return Question(parse_condition(text, each, REGISTRY), DataLimits(**limits))  # type: ignore[arg-type]
 
 
 def query(text: str, each: EntityKind = "gpu", *, left: bool = True) -> str:
