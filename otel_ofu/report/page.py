@@ -10,7 +10,7 @@ from importlib.resources import files
 
 from otel_ofu.report.charts import scatter, timeline
 from otel_ofu.report.reasons import MISCOUNTS, NORMAL, OVER, UNDER
-from otel_ofu.report.result import HOUR_S, Agreement, Job, JobsSummary, MfuReport
+from otel_ofu.report.result import HOUR_S, Agreement, Job, MfuReport
 from otel_ofu.report.text import (
     UNKNOWN,
     clean,
@@ -263,12 +263,12 @@ def figures(report: MfuReport) -> str:
     """A description list; the small print is what a number is over."""
     rows = "\n".join(
         f"<div><dt>{name}</dt><dd>{value}<small>{small}</small></dd></div>"
-        for name, value, small in _rows(report)
+        for name, value, small in _figures(report)
     )
     return f'<dl class="figures">\n{rows}\n</dl>'
 
 
-def _rows(report: MfuReport) -> Iterator[tuple[str, str, str]]:
+def _figures(report: MfuReport) -> Iterator[tuple[str, str, str]]:
     whole = report.summary
     both = whole.jobs - whole.without_mfu
     yield "Jobs", f"{whole.jobs:,}", f"{both:,} with MFU, {whole.without_mfu:,} without"
@@ -279,15 +279,11 @@ def _rows(report: MfuReport) -> Iterator[tuple[str, str, str]]:
     target = f"against an OFU of {percent(report.target_ofu, 0)}"
     yield "GPU-hours lost", hours(whole.lost_h), f"{percent(share)}, {target}"
     yield "GPU-hours idle", hours(whole.idle_h), "no kernel ran"
-    yield "Flagged", f"{whole.flagged:,}", _compared(whole)
+    short = f", {whole.short:,} of them too short to judge" if whole.short else ""
+    yield "Flagged", f"{whole.flagged:,}", f"of {whole.every.jobs:,} compared{short}"
     yield "Pearson r", plain(whole.every.r), _after(whole.every, plain(whole.kept.r), whole.kept)
     error = _error(whole.kept)
     yield "Mean absolute error", _error(whole.every), _after(whole.every, error, whole.kept)
-
-
-def _compared(whole: JobsSummary) -> str:
-    short = f", {whole.short:,} of them too short to judge" if whole.short else ""
-    return f"of {whole.every.jobs:,} compared{short}"
 
 
 def _error(agreement: Agreement) -> str:

@@ -148,7 +148,7 @@ class Explained:
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
+class EvaluatedCondition:
     """One condition in a round of any engine.
 
     `truths`, `values` and `coverage` give a node by column: whether it holds, its number, and how

@@ -7,22 +7,143 @@ verdict, and the answer is that of the embedded engine.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.model import Entity, EntityKind
 from otel_ofu.model.clock import Clock, SystemClock
-from otel_ofu.rules.language.syntax import comparisons
+from otel_ofu.rules import algebra
+from otel_ofu.rules.algebra import Truths, Values
+from otel_ofu.rules.language.syntax import (
+    Aggregate,
+    Boolean,
+    FlagCondition,
+    Latest,
+    Numeric,
+    Over,
+    comparisons,
+)
 from otel_ofu.rules.lifecycle.silence import Times
 from otel_ofu.rules.promql.compiler import Compiler, checked_text
-from otel_ofu.rules.promql.evaluation import ConditionEvaluation, QueryResults, sides
 from otel_ofu.rules.promql.samples import MetricVectors
 from otel_ofu.rules.promql.server import Queries, ServerUnavailable
-from otel_ofu.rules.promql.vectors import CompilerSettings, entity_of, key_of
-from otel_ofu.rules.verdicts import Explained, Question, Round
+from otel_ofu.rules.promql.vectors import CompilerSettings, Key, Value, Vector, entity_of, key_of
+from otel_ofu.rules.verdicts import (
+    EvaluatedCondition,
+    Explained,
+    Question,
+    Roster,
+    Round,
+)
 from otel_ofu.store.fleet import KINDS
+
+
+class QueryResults:
+    """Asks at one instant. Entities of every answer get columns, until `close`."""
+
+    def __init__(self, queries: Queries, at_s: float) -> None:
+        self._queries = queries
+        self._at_s = at_s
+        self._answers: dict[tuple[EntityKind, str], Mapping[Key, float]] = {}
+        self._values: dict[tuple[EntityKind, str], Values] = {}
+        self._columns: dict[EntityKind, dict[Key, int]] = {kind: {} for kind in KINDS}
+        self._closed = False
+
+    def query(self, kind: EntityKind, value: Value) -> None:
+        """Asks for a value that has the labels of a kind. Raises QueryError, NotInPromql."""
+        if isinstance(value, Vector):
+            self._answer(kind, checked_text(value))
+
+    def close(self) -> None:
+        """From now on the columns stay as they are; others in later answers are left out."""
+        self._closed = True
+
+    def values(self, kind: EntityKind, value: Value) -> Values:
+        """One value a column, NaN where there is none; only after `close`.
+
+        What was not queried before is queried now. Raises QueryError, NotInPromql.
+        """
+        if not isinstance(value, Vector):
+            constant = math.nan if value is None else value
+            return algebra.spread(constant, self.columns(kind))
+        key = kind, checked_text(value)
+        if key not in self._values:
+            self._values[key] = self._spread(kind, self._answer(*key))
+        return self._values[key]
+
+    def columns(self, kind: EntityKind) -> int:
+        return len(self._columns[kind])
+
+    def roster(self, kind: EntityKind) -> Roster:
+        return Roster([entity_of(kind, key) for key in self._columns[kind]])
+
+    def _answer(self, kind: EntityKind, text: str) -> Mapping[Key, float]:
+        if (kind, text) not in self._answers:
+            samples = self._queries.query(text, self._at_s)
+            answer = {key_of(kind, labels): one for labels, one in samples}
+            self._answers[kind, text] = answer
+            if not self._closed:
+                columns = self._columns[kind]
+                for key in answer:
+                    columns.setdefault(key, len(columns))
+        return self._answers[kind, text]
+
+    def _spread(self, kind: EntityKind, answer: Mapping[Key, float]) -> Values:
+        columns = self._columns[kind]
+        values = np.full(len(columns), np.nan, np.float32)
+        known = [(columns[key], value) for key, value in answer.items() if key in columns]
+        with np.errstate(over="ignore"):
+            values[[column for column, _ in known]] = [value for _, value in known]
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionEvaluation:
+    """`query` everything before `evaluated`, so that all entities have their columns."""
+
+    question: Question
+    compiler: Compiler
+    results: QueryResults
+
+    @property
+    def kind(self) -> EntityKind:
+        return self.question.expression.each
+
+    def query(self) -> None:
+        """Both sides of each comparison. Raises QueryError, NotInPromql."""
+        for value in _sides(self.question, self.compiler):
+            self.results.query(self.kind, value)
+
+    def evaluated(self) -> EvaluatedCondition:
+        """After `query`, and after `close` of the results."""
+        return EvaluatedCondition(self.question, self._truths, self._values, self._coverage)
+
+    def _truths(self, node: Boolean) -> Truths:
+        columns = self.results.columns(self.kind)
+        return algebra.truth(node, columns, self._values, self._truths)
+
+    def _values(self, node: Numeric) -> Values:
+        return self._spread(self.compiler.value(node))
+
+    def _coverage(self, node: Over | Aggregate) -> Values:
+        return self._spread(self.compiler.coverage(node))
+
+    def _spread(self, value: Value) -> Values:
+        return self.results.values(self.kind, self.compiler.for_all(value))
+
+
+def _sides(question: Question, compiler: Compiler) -> Iterator[Value]:
+    """The numbers that the comparisons of a condition are about."""
+    for leaf in comparisons(question.expression.root):
+        nodes = (
+            [Latest(leaf.metric)] if isinstance(leaf, FlagCondition) else [leaf.left, leaf.right]
+        )
+        for node in nodes:
+            yield compiler.for_all(compiler.value(node))
 
 
 class PromqlEngine:
@@ -39,10 +160,8 @@ class PromqlEngine:
 
     def check(self, question: Question) -> None:
         """Whether a condition can be queried at all. Raises NotInPromql."""
-        compiler = self._compiler(question)
-        for leaf in comparisons(question.expression.root):
-            for side in sides(leaf):
-                checked_text(compiler.for_all(compiler.value(side)))
+        for value in _sides(question, self._compiler(question)):
+            checked_text(value)
 
     def round(self, questions: Sequence[Question], at_s: float) -> Round:
         """All questions at one instant. Raises QueryError, NotInPromql.
@@ -64,11 +183,9 @@ class PromqlEngine:
             ConditionEvaluation(question, self._compiler(question), results)
             for question in questions
         ]
-        kinds = [
-            kind for kind in KINDS if any(evaluation.kind == kind for evaluation in evaluations)
-        ]
-        self._query(results, evaluations, kinds)
-        judgements = [evaluation.judge() for evaluation in evaluations]
+        self._query(results, evaluations)
+        # Coverage is queried only where the condition holds for an entity.
+        judgements = [e.evaluated().judge(coverage_of_firing_only=True) for e in evaluations]
         return Round(at_s, {kind: results.roster(kind) for kind in KINDS}, judgements)
 
     def explain(self, question: Question, at_s: float, entity_id: str) -> Sequence[Explained]:
@@ -78,23 +195,20 @@ class PromqlEngine:
         """
         results, kind = QueryResults(self._queries, at_s), question.expression.each
         evaluation = ConditionEvaluation(question, self._compiler(question), results)
-        self._query(results, [evaluation], [kind])
+        self._query(results, [evaluation])
         column = results.roster(kind).column(entity_id)
         if column is None:
             raise KeyError(entity_id)
-        return list(evaluation.explain(column))
+        return list(evaluation.evaluated().explain(column))
 
-    def _query(
-        self,
-        results: QueryResults,
-        evaluations: Sequence[ConditionEvaluation],
-        kinds: Sequence[EntityKind],
-    ) -> None:
+    def _query(self, results: QueryResults, evaluations: Sequence[ConditionEvaluation]) -> None:
         for evaluation in evaluations:
             evaluation.query()
-        for kind in kinds:  # an entity without any value is unknown, but there
-            settings = CompilerSettings(self._step_s, closed_windows=True)
-            results.query(kind, MetricVectors(self._registry, settings, kind).present())
+        asked = {evaluation.kind for evaluation in evaluations}
+        settings = CompilerSettings(self._step_s, closed_windows=True)
+        for kind in KINDS:
+            if kind in asked:  # an entity without any value is unknown, but there
+                results.query(kind, MetricVectors(self._registry, settings, kind).present())
         results.close()
 
     def _compiler(self, question: Question) -> Compiler:
