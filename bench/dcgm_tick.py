@@ -22,10 +22,10 @@ from otel_ofu.model import Window
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.sources.dcgm.child import Child
 from otel_ofu.sources.dcgm.client import connect
-from otel_ofu.sources.dcgm.read import Interpreter, Moment
+from otel_ofu.sources.dcgm.read import Interpreter, SampleTimes
 from otel_ofu.sources.dcgm.session import DcgmSession
 from otel_ofu.sources.dcgm.settings import DcgmSettings, endpoint
-from otel_ofu.sources.dcgm.wire import Read, SamplesReply, Start, frame, parse_reply
+from otel_ofu.sources.dcgm.wire import ReadRequest, SamplesReply, StartRequest, frame, parse_reply
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tests.sources.dcgm.rig import (
@@ -66,7 +66,7 @@ def tick_cpu_s(gpus: int) -> tuple[float, float]:
     rig = Rig({"gpus": [h100(i) for i in range(gpus)]})
     interpreter = Interpreter(load_registry(), START_S, with_profiling=True)
     ids = [f.id for f in interpreter.fields[:FIELDS]]
-    start = Start(DcgmSettings(), ids, INTERVAL_S / 2, 1.0)
+    start = StartRequest(DcgmSettings(), ids, INTERVAL_S / 2, 1.0)
     loaded = rig.load(str(FAKE), "")
     session = DcgmSession(connect(loaded, endpoint(DcgmSettings())), start, rig.clock)
     rig.clock.advance(INTERVAL_S)
@@ -94,7 +94,7 @@ def tick_cpu_s(gpus: int) -> tuple[float, float]:
 def judging_cpu_s(interpreter: Interpreter, session: DcgmSession, rig: Rig, body: bytes) -> float:
     targets = session.targets()
     now_s = rig.clock.now_s()
-    moment = Moment(now_s, START_S, INTERVAL_S / 2)
+    moment = SampleTimes(now_s, START_S, INTERVAL_S / 2)
     window = Window(now_s - INTERVAL_S, now_s)
     began_s = time.process_time()
     reply = parse_reply(body)
@@ -122,9 +122,9 @@ def child_mb() -> tuple[float, float]:
         child = Child()
         try:
             ids = [f.id for f in Interpreter(load_registry(), 0.0, with_profiling=True).fields]
-            child.send(Start(DcgmSettings(bindings_path=str(FAKE)), ids, 5.0, 1.0))
+            child.send(StartRequest(DcgmSettings(bindings_path=str(FAKE)), ids, 5.0, 1.0))
             for _ in range(3):
-                child.send(Read(0))
+                child.send(ReadRequest(0))
                 assert isinstance(child.receive(20.0), SamplesReply)
             return resident_mb(child.pid), resident_mb(os.getpid()) - before_mb
         finally:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.export.file import json_line
 from otel_ofu.export.metrics import EncoderOptions, MetricEncoder
-from otel_ofu.export.prometheus import Page, PageOptions
+from otel_ofu.export.prometheus import PageOptions, PrometheusPage
 from otel_ofu.model import Attribute, Entity, Observation, Window
 from otel_ofu.outbox.batch import Body
 
@@ -68,7 +68,7 @@ def encode_s(gpus: int, rounds: int) -> tuple[float, list[Body]]:
 
 
 def page_s(gpus: int) -> float:
-    page = Page(load_registry(), COMMON, PageOptions(10.0))
+    page = PrometheusPage(load_registry(), COMMON, PageOptions(10.0))
     page.update(tick([entity(i) for i in range(gpus)], 1))
     began_s = time.process_time()
     page.text(START_S + 10.0)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from otel_ofu.mfu.logs import Followed, Follower, LinePattern, PathTemplate, Scanner
+from otel_ofu.mfu.logs import FollowedLog, Follower, LinePattern, PathTemplate, Scanner
 from otel_ofu.model.clock import VirtualClock
 
 LINES = 400_000
@@ -47,7 +47,7 @@ def follow(share_of_steps: float, patterns: Sequence[LinePattern]) -> tuple[floa
         path.touch()
         text = "".join(lines(share_of_steps))
         follower = Follower(
-            [Followed(Scanner(patterns=patterns), files=[PathTemplate(str(path))])], clock
+            [FollowedLog(Scanner(patterns=patterns), files=[PathTemplate(str(path))])], clock
         )
         follower.poll(0.0)
         spent_s = 0.0

@@ -29,7 +29,7 @@ from otel_ofu.catalog.registry import Metric, load_registry
 from otel_ofu.export.metrics import EncoderOptions, MetricEncoder
 from otel_ofu.model import Attribute, Entity, Observation, Window
 from otel_ofu.model.clock import SystemClock
-from otel_ofu.receive import Listener, OtlpReceiverSettings, Receiver
+from otel_ofu.receive import ListenerSettings, OtlpReceiver, OtlpReceiverSettings
 from otel_ofu.receive.buffer import Buffer
 from otel_ofu.receive.decode import Decoder
 from otel_ofu.store import Store
@@ -277,9 +277,9 @@ def _first_child(pid: int) -> int:
 
 
 def _serve() -> None:
-    free = Listener(endpoint="127.0.0.1:0")
+    free = ListenerSettings(endpoint="127.0.0.1:0")
     store = Store(load_registry(), step_s=STEP_S)
-    receiver = Receiver(OtlpReceiverSettings(http=free, grpc=free), store)
+    receiver = OtlpReceiver(OtlpReceiverSettings(http=free, grpc=free), store)
     receiver.start()
     assert receiver.http is not None
     assert receiver.grpc is not None

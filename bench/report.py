@@ -20,7 +20,15 @@ from pathlib import Path
 from otel_ofu.app.report_recordings import read_recordings
 from otel_ofu.config import Gpu
 from otel_ofu.model import Entity, Observation, Window
-from otel_ofu.report import Gather, GpuTime, SpeedReport, csv_text, json_text, page, report_of
+from otel_ofu.report import (
+    GpuTime,
+    ReportBuilder,
+    SpeedReport,
+    csv_text,
+    json_text,
+    page,
+    report_of,
+)
 from otel_ofu.sources.demo import DemoSource
 from otel_ofu.sources.recording import RecordingHeader, RecordingWriter
 
@@ -47,7 +55,7 @@ def observations(number: int) -> Iterator[Observation]:
 
 def observed() -> tuple[float, float]:
     """Seconds for a window of a GPU, and bytes held for a GPU."""
-    gather = Gather()
+    gather = ReportBuilder()
     made_s = time.process_time()
     for number in range(ROUNDS):
         for _ in observations(number):
@@ -77,13 +85,13 @@ def recorded() -> float:
             writer.write(readings)
         writer.close()
         began_s = time.process_time()
-        read_recordings(Gather(), [str(path)], Gpu())
+        read_recordings(ReportBuilder(), [str(path)], Gpu())
         return (time.process_time() - began_s) / windows
 
 
-def summed() -> tuple[dict[str, float | str], Gather]:
+def summed() -> tuple[dict[str, float | str], ReportBuilder]:
     """All jobs and the whole day as a server sums it up, in buckets of five minutes."""
-    gather = Gather(step_s=300.0)
+    gather = ReportBuilder(step_s=300.0)
     tracemalloc.start()
     for number in range(int(DAY_S / 300.0)):
         at_s = START_S + number * 300.0 + 150.0
@@ -101,7 +109,7 @@ def summed() -> tuple[dict[str, float | str], Gather]:
     return {"buckets of 608 jobs and a day, MiB": round(held / 2**20, 1)}, gather
 
 
-def written(gather: Gather) -> dict[str, float | str]:
+def written(gather: ReportBuilder) -> dict[str, float | str]:
     """What the page and the files take and weigh."""
     began_s = time.process_time()
     made = report_of(gather)

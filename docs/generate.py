@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from otel_ofu.catalog.registry import AttributeDef, Metric, Registry, load_registry
+from otel_ofu.catalog.registry import AttributeDefinition, Metric, Registry, load_registry
 from otel_ofu.catalog.vendors import load_vendors
 from otel_ofu.diagnose import load_causes
 from otel_ofu.diagnose.cause import cause_table
@@ -107,7 +107,7 @@ def _metric_row(key: str, metric: Metric) -> str:
     return f"| `{key}{labels}` | {', '.join(fixed + free)} | {dcgm} | {gpm} |"
 
 
-def _attribute_row(name: str, attribute: AttributeDef) -> str:
+def _attribute_row(name: str, attribute: AttributeDefinition) -> str:
     values = ", ".join(f"`{value}`" for value in attribute.values)
     return f"| `{name}` | {attribute.type} | {attribute.where} | {values} | {attribute.brief} |"
 

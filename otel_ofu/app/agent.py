@@ -16,12 +16,12 @@ from types import FrameType
 from otel_ofu.app.job_reports import JobReports, follower
 from otel_ofu.app.node import work
 from otel_ofu.app.pipeline import TICK_S, Pipeline
-from otel_ofu.app.prepare import Prepared
+from otel_ofu.app.prepare import PreparedConfig
 from otel_ofu.app.scheduler import Scheduler
-from otel_ofu.app.sources import Chosen
+from otel_ofu.app.sources import ChosenSource
 from otel_ofu.model.clock import Clock, SystemClock
 from otel_ofu.model.errors import ConfigError, Problem
-from otel_ofu.receive import Receiver
+from otel_ofu.receive import OtlpReceiver
 from otel_ofu.store import Store
 
 log = logging.getLogger(__name__)
@@ -33,13 +33,13 @@ POLL_S = 2.0
 CLOSE_SOURCE_S = 1.0
 
 
-def receiver(prepared: Prepared, store: Store) -> Receiver | None:
+def receiver(prepared: PreparedConfig, store: Store) -> OtlpReceiver | None:
     """Listens from now on. ConfigError for an address or a file that cannot be used."""
     settings = prepared.config.receivers.otlp
     if not settings.listens:
         return None
     try:
-        return Receiver(settings, store, names=prepared.names)
+        return OtlpReceiver(settings, store, names=prepared.names)
     except ValueError as error:
         raise ConfigError([Problem("receivers.otlp", 0, 0, str(error))]) from error
 
@@ -47,7 +47,7 @@ def receiver(prepared: Prepared, store: Store) -> Receiver | None:
 class Agent:
     """`start` returns at once; `stop` waits for what is unsent, at most its deadline."""
 
-    def __init__(self, prepared: Prepared, chosen: Chosen, pipeline: Pipeline) -> None:
+    def __init__(self, prepared: PreparedConfig, chosen: ChosenSource, pipeline: Pipeline) -> None:
         self._config = config = prepared.config
         self._pipeline = pipeline
         self._clock: Clock = SystemClock()
@@ -58,7 +58,7 @@ class Agent:
         if self._receiver is not None:
             taken = self._receiver
             pipeline.telemetry.meter.watch("receiver", lambda: taken.counts.points)
-        self.reload_asked = threading.Event()
+        self.reload_requested = threading.Event()
         self._scheduler = self._scheduled()
 
     @property
@@ -104,8 +104,8 @@ class Agent:
         rules = self._pipeline.rules
         if rules is None:
             return
-        if self.reload_asked.is_set():
-            self.reload_asked.clear()
+        if self.reload_requested.is_set():
+            self.reload_requested.clear()
             done = rules.reload()
         else:
             done = rules.poll()
@@ -134,7 +134,7 @@ def stop_signals() -> Iterator[threading.Event]:
 
 def run_until(stopped: threading.Event, agent: Agent, limit_s: float | None) -> None:
     """Runs until the event is set or `limit_s` seconds are over. SIGHUP reloads the rules."""
-    before = signal.signal(signal.SIGHUP, lambda _number, _frame: agent.reload_asked.set())
+    before = signal.signal(signal.SIGHUP, lambda _number, _frame: agent.reload_requested.set())
     try:
         agent.start(stopped)
         stopped.wait(limit_s)

@@ -20,7 +20,7 @@ Processes = Callable[[], Sequence[GpuProcess]]
 
 
 @dataclass(frozen=True, slots=True)
-class Collected:
+class CollectedValues:
     """More of a round; `stored` goes into the history, `exported` to the exporters."""
 
     stored: Sequence[Observation] = ()
@@ -30,7 +30,7 @@ class Collected:
 class Collector(Protocol):
     """Adds to a round. Never raises, and takes little time."""
 
-    def collect(self, observations: Sequence[Observation], now_s: float) -> Collected: ...
+    def collect(self, observations: Sequence[Observation], now_s: float) -> CollectedValues: ...
 
 
 @dataclass(slots=True)
@@ -68,16 +68,16 @@ class FlagCollector:
             settings=settings,
         )
 
-    def collect(self, observations: Sequence[Observation], now_s: float) -> Collected:
+    def collect(self, observations: Sequence[Observation], now_s: float) -> CollectedValues:
         entities = _gpus(observations)
         if not entities:
-            return Collected()
+            return CollectedValues()
         self._architectures = {
             uuid: str(entity.attributes.get("ofu.gpu.architecture", ""))
             for uuid, entity in entities.items()
         }
         scan, window = self._scanner.scan(now_s), observations[0].window
-        return Collected(
+        return CollectedValues(
             scan.observations(entities, window),
             scan.observations(entities, window, all_flags=False),
         )
@@ -93,9 +93,9 @@ class HostCollector:
     def __init__(self, host: str, gpu_processes: GpuProcesses, clock: Clock) -> None:
         self._reader = HostReader(clock=clock, host=host, pids=gpu_processes.pids)
 
-    def collect(self, observations: Sequence[Observation], now_s: float) -> Collected:  # noqa: ARG002
+    def collect(self, observations: Sequence[Observation], now_s: float) -> CollectedValues:  # noqa: ARG002
         seen = [self._reader.read(now_s)]
-        return Collected(seen, seen)
+        return CollectedValues(seen, seen)
 
 
 def collectors(

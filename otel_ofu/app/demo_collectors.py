@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from otel_ofu.app.collectors import Collected
+from otel_ofu.app.collectors import CollectedValues
 from otel_ofu.app.job_reports import job_settings
-from otel_ofu.app.prepare import Prepared
+from otel_ofu.app.prepare import PreparedConfig
 from otel_ofu.derive.jobs import JobAggregator
 from otel_ofu.model import Entity, Observation
 from otel_ofu.sources.demo import DemoSource
@@ -20,20 +20,20 @@ from otel_ofu.sources.demo.source import JOB_ID
 class DemoCollector:
     """Adds to the rounds of one demo; `host` is the name of the simulated node."""
 
-    def __init__(self, prepared: Prepared, source: DemoSource, host: str) -> None:
+    def __init__(self, prepared: PreparedConfig, source: DemoSource, host: str) -> None:
         self._source = source
         self._node = Entity("node", host, {"host.name": host})
         self._aggregator = JobAggregator(job_settings(prepared.config.jobs))
         self._flags = sorted(flag.id for flag in prepared.flags.watched)
 
-    def collect(self, observations: Sequence[Observation], now_s: float) -> Collected:
+    def collect(self, observations: Sequence[Observation], now_s: float) -> CollectedValues:
         if not observations:
-            return Collected()
+            return CollectedValues()
         observed = [
             *self._aggregator.aggregate(observations, reports=self._reports(now_s)),
             Observation(self._node, observations[0].window, self._source.host_values(now_s)),
         ]
-        return Collected([*observed, *self._carried(observations)], observed)
+        return CollectedValues([*observed, *self._carried(observations)], observed)
 
     def _reports(self, now_s: float) -> Mapping[str, Mapping[str, float]]:
         reports = self._source.job_reports(now_s)

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
-from otel_ofu.app.collectors import Collected
+from otel_ofu.app.collectors import CollectedValues
 from otel_ofu.app.sampler import SHARE
 from otel_ofu.config import Config, Jobs
 from otel_ofu.derive.fleet_jobs import FleetJobs
@@ -21,7 +21,7 @@ from otel_ofu.mfu.logs import Follower, build_follower
 from otel_ofu.model import Entity, Observation, Window
 from otel_ofu.model.clock import Clock
 from otel_ofu.model.log_once import LogOnce
-from otel_ofu.receive import Receiver
+from otel_ofu.receive import OtlpReceiver
 from otel_ofu.store import Store
 
 log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ def job_settings(jobs: Jobs) -> JobFigureSettings:
 class JobReports:
     """The newest figures of each job. `poll` has a thread of its own; the rest the sampler's."""
 
-    def __init__(self, logs: Follower | None, receiver: Receiver | None, clock: Clock) -> None:
+    def __init__(self, logs: Follower | None, receiver: OtlpReceiver | None, clock: Clock) -> None:
         self._logs = logs
         self._receiver = receiver
         self._clock = clock
@@ -132,7 +132,7 @@ class JobCollector:
         self._aggregator = JobAggregator(job_settings(config.jobs))
         self._reports = reports
 
-    def collect(self, observations: Sequence[Observation], now_s: float) -> Collected:
+    def collect(self, observations: Sequence[Observation], now_s: float) -> CollectedValues:
         shares = {o.entity.id: o.values[SHARE] for o in observations if SHARE in o.values}
         jobs = {str(o.entity.attributes["ofu.job.id"]) for o in observations if _has_job(o)}
         logged, pushed = self._reports.take(sorted(jobs))
@@ -141,7 +141,7 @@ class JobCollector:
         known = {o.entity.id: o.entity for o in observed}
         logged = [_of(known.get(o.entity.id, o.entity), o) for o in logged]
         pushed = [_of(known.get(o.entity.id, o.entity), o) for o in pushed]
-        return Collected([*observed, *logged], [*observed, *logged, *pushed])
+        return CollectedValues([*observed, *logged], [*observed, *logged, *pushed])
 
 
 class FleetCollector:
@@ -151,10 +151,10 @@ class FleetCollector:
         self._jobs = FleetJobs(store, job_settings(config.jobs))
         self._reports = reports
 
-    def collect(self, observations: Sequence[Observation], now_s: float) -> Collected:  # noqa: ARG002
+    def collect(self, observations: Sequence[Observation], now_s: float) -> CollectedValues:  # noqa: ARG002
         logged, pushed = self._reports.take(())
         observed = self._jobs.tick(now_s)
-        return Collected([*observed, *logged], [*observed, *logged, *pushed])
+        return CollectedValues([*observed, *logged], [*observed, *logged, *pushed])
 
 
 def _has_job(observation: Observation) -> bool:

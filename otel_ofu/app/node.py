@@ -11,12 +11,12 @@ from msgspec.structs import replace
 
 from otel_ofu.app.collectors import FlagCollector, GpuProcesses, collectors
 from otel_ofu.app.job_reports import FleetCollector, JobCollector, JobReports
-from otel_ofu.app.owners import Holders, job_finder
+from otel_ofu.app.owners import DriverProcesses, job_finder
 from otel_ofu.app.pipeline import Pipeline
-from otel_ofu.app.prepare import Prepared, deriver
+from otel_ofu.app.prepare import PreparedConfig, deriver
 from otel_ofu.app.sampler import Sampler
 from otel_ofu.app.source_reader import ThreadReader
-from otel_ofu.app.sources import Chosen
+from otel_ofu.app.sources import ChosenSource
 from otel_ofu.config import Config
 from otel_ofu.model.clock import Clock
 from otel_ofu.store import Store
@@ -25,7 +25,7 @@ BUDGET = 0.8
 """The share of an interval that a round waits for its source."""
 
 
-class Work(Protocol):
+class RoundWorker(Protocol):
     """One round an interval. `close` waits no longer than its deadline."""
 
     def tick(self, now_s: float) -> None: ...
@@ -33,13 +33,13 @@ class Work(Protocol):
     def close(self, deadline_s: float) -> None: ...
 
 
-class NodeWork:
+class NodeWorker:
     """Reads one source; finds the owners of the GPUs, the flags of processes, the node's load."""
 
     def __init__(
         self,
-        prepared: Prepared,
-        chosen: Chosen,
+        prepared: PreparedConfig,
+        chosen: ChosenSource,
         pipeline: Pipeline,
         reports: JobReports,
         clock: Clock,
@@ -59,7 +59,7 @@ class NodeWork:
         )
         if chosen.name == "demo":
             config = _without_processes(config)
-        self._holders = Holders(config.receivers.gpu.nvml.library, clock)
+        self._holders = DriverProcesses(config.receivers.gpu.nvml.library, clock)
         gpu_processes = GpuProcesses(self._holders.processes)
         found = collectors(config.evidence, prepared.flags, host, gpu_processes, clock)
         for collector in found:
@@ -92,7 +92,7 @@ def _without_processes(config: Config) -> Config:
     return replace(config, jobs=replace(config.jobs, enabled=False), evidence=evidence)
 
 
-class GatewayWork:
+class GatewayWorker:
     """Has no GPUs: other agents send theirs, and the jobs over all of them are made here."""
 
     def __init__(
@@ -109,9 +109,13 @@ class GatewayWork:
 
 
 def work(
-    prepared: Prepared, chosen: Chosen, pipeline: Pipeline, reports: JobReports, clock: Clock
-) -> Work:
+    prepared: PreparedConfig,
+    chosen: ChosenSource,
+    pipeline: Pipeline,
+    reports: JobReports,
+    clock: Clock,
+) -> RoundWorker:
     """A node's work, or a gateway's where no source is configured."""
     if chosen.name == "none" and pipeline.rules is not None:
-        return GatewayWork(prepared.config, pipeline, pipeline.rules.store, reports)
-    return NodeWork(prepared, chosen, pipeline, reports, clock)
+        return GatewayWorker(prepared.config, pipeline, pipeline.rules.store, reports)
+    return NodeWorker(prepared, chosen, pipeline, reports, clock)

@@ -19,7 +19,7 @@ from otel_ofu.sources.nvml import GpuProcess, NvmlSource
 log = logging.getLogger(__name__)
 
 
-class Holders:
+class DriverProcesses:
     """The processes on each GPU, from the driver through a session of its own.
 
     The sampler's session belongs to its thread; any source may be the one that reads. A machine

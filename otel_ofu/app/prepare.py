@@ -39,7 +39,7 @@ class LoadedRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedConfig:
     """The configuration, and what it and the environment name. `rules` None: they are off."""
 
     config: Config
@@ -55,7 +55,7 @@ class Prepared:
         return self.attributes.get("host.name", default)
 
 
-def prepare(read: ReadConfig, environ: Mapping[str, str]) -> Prepared:
+def prepare(read: ReadConfig, environ: Mapping[str, str]) -> PreparedConfig:
     """Raises ConfigError with every mistake in one answer."""
     loading = _Loading(read)
     config = read.config
@@ -73,7 +73,7 @@ def prepare(read: ReadConfig, environ: Mapping[str, str]) -> Prepared:
     names = built_in_names().extended(config.mfu.metrics)
     rules = _rules(loading) if config.rules.enabled else None
     loading.finish()
-    return Prepared(config, attributes, targets, found_skus, flags, names, rules)
+    return PreparedConfig(config, attributes, targets, found_skus, flags, names, rules)
 
 
 class _Loading:
@@ -90,7 +90,7 @@ class _Loading:
         try:
             return load()
         except ConfigError as error:
-            self._problems += [self._placed(problem, steps) for problem in error.problems]
+            self._problems += [self._with_position(problem, steps) for problem in error.problems]
             return instead
 
     def usable(self, files: Sequence[str], steps: Steps) -> Sequence[str]:
@@ -101,7 +101,7 @@ class _Loading:
         if self._problems:
             raise ConfigError(list(dict.fromkeys(self._problems)))
 
-    def _placed(self, problem: Problem, steps: Steps) -> Problem:
+    def _with_position(self, problem: Problem, steps: Steps) -> Problem:
         if problem.line or not steps:
             return problem
         return self.read.problem(self._named(steps, problem.path), str(problem))

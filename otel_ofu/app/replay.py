@@ -8,8 +8,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 
-from otel_ofu.app.sampler import Deriving, Emit, Sampler
-from otel_ofu.app.source_reader import Answer
+from otel_ofu.app.sampler import Emit, ReadingDeriver, Sampler
+from otel_ofu.app.source_reader import ReadResult
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.sources import Source
 from otel_ofu.sources.recording import RecordingSource
@@ -25,14 +25,14 @@ class DirectReader:
     def name(self) -> str:
         return self._source.name
 
-    def read(self, now_s: float, budget_s: float) -> Answer:  # noqa: ARG002 - nothing to wait for
-        return Answer(self._source.read(now_s))
+    def read(self, now_s: float, budget_s: float) -> ReadResult:  # noqa: ARG002 - nothing to wait for
+        return ReadResult(self._source.read(now_s))
 
     def close(self, deadline_s: float) -> None:  # noqa: ARG002 - nothing to wait for
         self._source.close()
 
 
-class NoMeter:
+class NoSamplerMeter:
     """Nobody counts the rounds of a replay."""
 
     def sampled(self, source: str, seconds: float) -> None:
@@ -65,14 +65,16 @@ class Replay:
     def __init__(
         self,
         source: Source,
-        deriver: Deriving,
+        deriver: ReadingDeriver,
         emit: Emit,
         clock: VirtualClock | None = None,
         judge: Callable[[float], None] = lambda _now_s: None,
     ) -> None:
         self._clock = clock or VirtualClock()
         self._judge = judge
-        self._sampler = Sampler(DirectReader(source), deriver, emit, budget_s=0.0, meter=NoMeter())
+        self._sampler = Sampler(
+            DirectReader(source), deriver, emit, budget_s=0.0, meter=NoSamplerMeter()
+        )
 
     def play(self, instants: Iterator[float], speed: float, stopped: threading.Event) -> None:
         """Until the instants end or `stopped` is set."""

@@ -1,8 +1,8 @@
 """A report from what Prometheus, Mimir, Thanos or VictoriaMetrics keep.
 
-Enters: a server and a span of time. Leaves: what a `Gather` counted. Each bucket of time is a few
-instant queries whose windows are the bucket, added up by job on the server: no more than a number
-a job comes back, however many GPUs there are.
+Enters: a server and a span of time. Leaves: what a `ReportBuilder` counted. Each bucket of time is
+a few instant queries whose windows are the bucket, added up by job on the server: no more than a
+number a job comes back, however many GPUs there are.
 
 The counters of jobs (docs/metrics.md) are asked where there are any, of gateways before those of
 nodes; else the GPUs themselves, of which each counts for the whole of a bucket that it is in.
@@ -18,7 +18,7 @@ from otel_ofu.catalog.prometheus_names import label_value, metric_name
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.model.errors import OtelOfuError
 from otel_ofu.model.labels import label_name
-from otel_ofu.report import Gather, GpuTime, SpeedReport
+from otel_ofu.report import GpuTime, ReportBuilder, SpeedReport
 from otel_ofu.rules.promql.server import Queries
 
 JOB = "ofu_job_id"
@@ -32,7 +32,7 @@ Values = Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class TimeBuckets:
     """Time in buckets: `count` of them, `step_s` each, from `start_s` (Unix seconds) on."""
 
     start_s: float
@@ -52,7 +52,7 @@ class Stretch:
         return f"{round(self.step_s * self.count)}s"
 
 
-def stretch(since_s: float, until_s: float, step_s: float | None) -> Stretch:
+def time_buckets(since_s: float, until_s: float, step_s: float | None) -> TimeBuckets:
     """The buckets of a span of time; `step_s` None: as many as a picture shows.
 
     Raises OtelOfuError for a span that is none, or more than 2,000 steps.
@@ -66,20 +66,20 @@ def stretch(since_s: float, until_s: float, step_s: float | None) -> Stretch:
         raise OtelOfuError(
             f"report: {count:,} steps of {step_s:g} s; at most {MOST_BUCKETS:,}: a longer --step"
         )
-    return Stretch(start_s, step_s, count)
+    return TimeBuckets(start_s, step_s, count)
 
 
 def read_prometheus(
-    gather: Gather,
+    gather: ReportBuilder,
     server: Queries,
-    time: Stretch,
-    progress: Progress = lambda _words, _time_s: None,
+    time: TimeBuckets,
+    progress: Progress = lambda _text, _time_s: None,
 ) -> list[str]:
     """Notes on where the numbers come from. Raises QueryError as the server does not answer."""
-    asked, note = _asked(server, time)
+    queries, note = _queries(server, time)
     for number in range(time.count):
         end_s = time.start_s + (number + 1) * time.step_s
-        found = {name: _by_job(server, query, end_s) for name, query in asked.items()}
+        found = {name: _by_job(server, query, end_s) for name, query in queries.items()}
         _count(gather, found, end_s - time.step_s / 2)
         progress("asking", end_s)
     for labels, _ in server.query(_skus(time), time.end_s):
@@ -89,7 +89,7 @@ def read_prometheus(
     return [note]
 
 
-def _count(gather: Gather, found: Mapping[str, Values], time_s: float) -> None:
+def _count(gather: ReportBuilder, found: Mapping[str, Values], time_s: float) -> None:
     for job, held_s in found["held"].items():
         gather.add(
             GpuTime(
@@ -102,13 +102,13 @@ def _count(gather: Gather, found: Mapping[str, Values], time_s: float) -> None:
                 limit=found["limit"].get(job),
             )
         )
-    told = ("mfu", "said", "rate")
-    for job in dict.fromkeys(job for name in told for job in found[name] if job):
-        mfu, said, rate = (found[name].get(job) for name in told)
+    names = ("mfu", "said", "rate")
+    for job in dict.fromkeys(job for name in names for job in found[name] if job):
+        mfu, said, rate = (found[name].get(job) for name in names)
         gather.add_report(SpeedReport(job, time_s, mfu=said, flop_per_s=rate, our_mfu=mfu))
 
 
-def _asked(server: Queries, time: Stretch) -> tuple[dict[str, str], str]:
+def _queries(server: Queries, time: TimeBuckets) -> tuple[dict[str, str], str]:
     """What is asked in each bucket, by name, and in words where it comes from."""
     window = f"[{time.window}]"
     said = {
@@ -154,7 +154,7 @@ def _of_gpus(window: str, step_s: float) -> dict[str, str]:
     }
 
 
-def _skus(time: Stretch) -> str:
+def _skus(time: TimeBuckets) -> str:
     there = f"last_over_time({_selector('ofu')}[{time.whole}])"
     return f"group by ({JOB}, {SKU}) ({there})"
 
@@ -175,8 +175,8 @@ def _name(key: str) -> str:
 
 def _selector(key: str, *matchers: str) -> str:
     attributes = load_registry().point_attributes(key)
-    told = [f"{label_name(name)}={_quoted(value)}" for name, value in sorted(attributes.items())]
-    return f"{_name(key)}{{{','.join([*told, *matchers])}}}"
+    names = [f"{label_name(name)}={_quoted(value)}" for name, value in sorted(attributes.items())]
+    return f"{_name(key)}{{{','.join([*names, *matchers])}}}"
 
 
 def _quoted(text: str) -> str:

@@ -1,7 +1,7 @@
 """Recordings, and what jobs said meanwhile, into a report.
 
-Enters: files. Leaves: what a `Gather` counted, and notes on what was left out. Files are read one
-after the other, tick by tick, in the order of their first tick.
+Enters: files. Leaves: what a `ReportBuilder` counted, and notes on what was left out. Files are
+read one after the other, tick by tick, in the order of their first tick.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from otel_ofu.app.prepare import deriver
 from otel_ofu.config import Gpu
 from otel_ofu.mfu.report import TERA
 from otel_ofu.model.errors import ConfigError, Problem
-from otel_ofu.report import Gather, SpeedReport
+from otel_ofu.report import ReportBuilder, SpeedReport
 from otel_ofu.sources.recording import RecordingSource
 from otel_ofu.sources.recording.table import ColumnMap
 
@@ -26,7 +26,7 @@ Progress = Callable[[str, float], None]
 """Called with what is read and the time (Unix seconds) that it has come to."""
 
 
-class SaidLine(msgspec.Struct, frozen=True):
+class ReportLine(msgspec.Struct, frozen=True):
     """A line of a file of reports: a JSON object with the members of `otel_ofu.mfu.JobReport`.
 
     Others than these are not looked at.
@@ -39,11 +39,11 @@ class SaidLine(msgspec.Struct, frozen=True):
 
 
 def read_recordings(
-    gather: Gather,
+    gather: ReportBuilder,
     paths: Sequence[str],
     gpu: Gpu,
     columns: ColumnMap | None = None,
-    progress: Progress = lambda _words, _time_s: None,
+    progress: Progress = lambda _text, _time_s: None,
 ) -> list[str]:
     """Notes on what was left out. Raises ConfigError with file:line for a file that is none."""
     notes: list[str] = []
@@ -52,19 +52,19 @@ def read_recordings(
     for count, path in enumerate(ordered, 1):
         source = RecordingSource(path, columns)
         derived = deriver(gpu, "")
-        words = f"{path} ({count} of {len(ordered)})"
+        progress_text = f"{path} ({count} of {len(ordered)})"
         try:
             for time_s, tick in source.ticks():
                 by_uuid = {reading.device.uuid: reading for reading in tick}
                 gather.observe(derived.derive(r, by_uuid.get(r.device.parent)) for r in tick)
-                progress(words, time_s)
+                progress(progress_text, time_s)
         finally:
             source.close()
         notes += source.notes
     return notes
 
 
-def read_reports(gather: Gather, paths: Sequence[str]) -> None:
+def read_reports(gather: ReportBuilder, paths: Sequence[str]) -> None:
     """After the recordings. A line without `job` belongs to the only job, if there is just one."""
     only = gather.only_job()
     for path in paths:
@@ -74,7 +74,7 @@ def read_reports(gather: Gather, paths: Sequence[str]) -> None:
                 while line := file.readline(MAX_LINE_BYTES + 1):
                     number += 1
                     if line.strip():
-                        gather.add_report(_said(path, number, line, only))
+                        gather.add_report(_report(path, number, line, only))
         except OSError as error:
             raise ConfigError([Problem(path, 0, 0, f"cannot be read: {error.strerror}")]) from error
 
@@ -88,9 +88,9 @@ def _first_s(path: str, columns: ColumnMap | None) -> float:
     return math.inf if first_s is None else first_s
 
 
-def _said(path: str, number: int, line: bytes, only: str) -> SpeedReport:
+def _report(path: str, number: int, line: bytes, only: str) -> SpeedReport:
     try:
-        told = msgspec.json.decode(line, type=SaidLine)
+        told = msgspec.json.decode(line, type=ReportLine)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ConfigError([Problem(path, number, 1, f"no report of a job: {error}")]) from error
     rate = None if told.tflops_per_gpu is None else told.tflops_per_gpu * TERA

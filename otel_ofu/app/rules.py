@@ -35,7 +35,7 @@ from otel_ofu.rules.numpy.engine import NumpyEngine
 from otel_ofu.rules.numpy.samples import retention_for
 from otel_ofu.rules.promql.engine import PromqlEngine, PromqlLastSeen
 from otel_ofu.rules.promql.server import QueryClient
-from otel_ofu.store import Retention, StateInUse, StateUnusable, Store
+from otel_ofu.store import Retention, StateInUseError, StateUnusableError, Store
 
 log = logging.getLogger(__name__)
 
@@ -177,9 +177,9 @@ class AgentRules:
             return Store(
                 self._registry, retention, step_s=self._step_s, state_dir=folder, clock=clock
             )
-        except StateInUse as error:
+        except StateInUseError as error:
             raise ConfigError([Problem("state_dir", 0, 0, str(error))]) from error
-        except StateUnusable as error:
+        except StateUnusableError as error:
             log.warning("%s; history does not survive a restart", error)
             return Store(self._registry, retention, step_s=self._step_s, clock=clock)
 

@@ -11,13 +11,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from otel_ofu.app.source_reader import Answer, Reader
+from otel_ofu.app.source_reader import ReadResult, SourceReader
 from otel_ofu.model import Attribute, Device, Gap, GapReason, Observation, Reading, Window
 
 log = logging.getLogger(__name__)
 
 
-class Deriving(Protocol):
+class ReadingDeriver(Protocol):
     """One reading in, one observation out (otel_ofu.derive.Deriver)."""
 
     def derive(
@@ -30,8 +30,8 @@ class Deriving(Protocol):
     def retain(self, entity_ids: Collection[str]) -> None: ...
 
 
-class Owner(Protocol):
-    """One job on one device (otel_ofu.jobs.Owner); the shares of a device add up to 1."""
+class DeviceOwner(Protocol):
+    """One job on one device (otel_ofu.jobs.DeviceOwner); the shares of a device add up to 1."""
 
     @property
     def attributes(self) -> Mapping[str, str]: ...
@@ -40,7 +40,7 @@ class Owner(Protocol):
     def share(self) -> float: ...
 
 
-class Meter(Protocol):
+class SamplerMeter(Protocol):
     """Where the sampler counts its own work."""
 
     def sampled(self, source: str, seconds: float) -> None: ...
@@ -49,7 +49,7 @@ class Meter(Protocol):
 
 
 Emit = Callable[[Sequence[Observation]], None]
-Owners = Callable[[float], Mapping[str, Sequence[Owner]]]
+Owners = Callable[[float], Mapping[str, Sequence[DeviceOwner]]]
 
 SHARE = "owner_share"
 """Registry key of the part of a GPU that counts for one of several jobs on it."""
@@ -63,12 +63,12 @@ class Sampler:
 
     def __init__(
         self,
-        reader: Reader,
-        deriver: Deriving,
+        reader: SourceReader,
+        deriver: ReadingDeriver,
         emit: Emit,
         *,
         budget_s: float,
-        meter: Meter,
+        meter: SamplerMeter,
     ) -> None:
         self._reader = reader
         self._deriver = deriver
@@ -118,18 +118,18 @@ class Sampler:
         self._deriver.retain([observation.entity.id for observation in observations])
         return observations
 
-    def _gaps(self, answer: Answer, now_s: float) -> list[Reading]:
+    def _gaps(self, answer: ReadResult, now_s: float) -> list[Reading]:
         gap = Gap(GapReason.FAILED, answer.message)
         return [_absent(reading, gap, now_s) for reading in self._known.values()]
 
-    def _count(self, answer: Answer) -> None:
+    def _count(self, answer: ReadResult) -> None:
         if answer.trouble:
             self._meter.missed(self._reader.name, answer.trouble)
         else:
             self._meter.sampled(self._reader.name, answer.seconds)
-        self._tell(answer)
+        self._log_trouble(answer)
 
-    def _tell(self, answer: Answer) -> None:
+    def _log_trouble(self, answer: ReadResult) -> None:
         """One line per distinct trouble, one when it is over."""
         message = answer.trouble if answer.trouble == "late" else answer.message
         if message and message != self._message:

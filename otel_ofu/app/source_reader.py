@@ -1,6 +1,6 @@
 """Asks one source, whatever it does: answers, fails, dies or hangs.
 
-Enters: a factory of a source, and instants. Leaves: an `Answer` within the budget, always.
+Enters: a factory of a source, and instants. Leaves: an `ReadResult` within the budget, always.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LONGEST_BACKOFF_S = 60.0  # starting value
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ReadResult:
     """What came of asking: readings, or a trouble and the source's message.
 
     `seconds` is the time that the call took.
@@ -38,18 +38,18 @@ class Answer:
     seconds: float = 0.0
 
 
-class Reader(Protocol):
+class SourceReader(Protocol):
     """Reads one source within a budget."""
 
     @property
     def name(self) -> str: ...
 
-    def read(self, now_s: float, budget_s: float) -> Answer: ...
+    def read(self, now_s: float, budget_s: float) -> ReadResult: ...
 
     def close(self, deadline_s: float) -> None: ...
 
 
-class Lifecycle:
+class SourceConnection:
     """Opens a source, closes it when it died, and opens it again with backoff.
 
     Belongs to one thread. Never raises because of the source.
@@ -64,10 +64,10 @@ class Lifecycle:
         self._open_again_s = 0.0
         self._message = ""
 
-    def read(self, now_s: float) -> Answer:
+    def read(self, now_s: float) -> ReadResult:
         started_s = self._clock.monotonic_s()
         if self._source is None and started_s < self._open_again_s:
-            return Answer(trouble="unavailable", message=self._message)
+            return ReadResult(trouble="unavailable", message=self._message)
         try:
             readings = self._opened().read(now_s)
         except SourceUnavailable as error:
@@ -76,7 +76,7 @@ class Lifecycle:
             return self._failed(error, started_s, rebuild=False)
         self._failures = 0
         self._backoff_s = FIRST_BACKOFF_S
-        return Answer(readings, seconds=self._clock.monotonic_s() - started_s)
+        return ReadResult(readings, seconds=self._clock.monotonic_s() - started_s)
 
     def close(self) -> None:
         source, self._source = self._source, None
@@ -91,7 +91,7 @@ class Lifecycle:
             self._source = self._factory()
         return self._source
 
-    def _failed(self, error: Exception, started_s: float, *, rebuild: bool) -> Answer:
+    def _failed(self, error: Exception, started_s: float, *, rebuild: bool) -> ReadResult:
         self._message = _message_of(error)
         self._failures += 1
         now_s = self._clock.monotonic_s()
@@ -100,7 +100,7 @@ class Lifecycle:
             self._failures = 0
             self._open_again_s = now_s + self._backoff_s
             self._backoff_s = min(2 * self._backoff_s, LONGEST_BACKOFF_S)
-        return Answer(trouble="failed", message=self._message, seconds=now_s - started_s)
+        return ReadResult(trouble="failed", message=self._message, seconds=now_s - started_s)
 
 
 def _message_of(error: Exception) -> str:
@@ -117,24 +117,24 @@ class ThreadReader:
 
     def __init__(self, name: str, factory: Factory, clock: Clock) -> None:
         self.name = name
-        self._life = Lifecycle(factory, clock)
+        self._life = SourceConnection(factory, clock)
         self._clock = clock
         self._requests: queue.SimpleQueue[float | None] = queue.SimpleQueue()
-        self._answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[ReadResult] = queue.SimpleQueue()
         self._busy_since_s: float | None = None
         self._thread = threading.Thread(target=self._work, name=f"source-{name}", daemon=True)
         self._thread.start()
 
-    def read(self, now_s: float, budget_s: float) -> Answer:
+    def read(self, now_s: float, budget_s: float) -> ReadResult:
         if self._busy_since_s is not None and not self._drop_late_answer():
             waited_s = self._clock.monotonic_s() - self._busy_since_s
-            return Answer(trouble="late", message=f"no answer for {waited_s:.0f} s")
+            return ReadResult(trouble="late", message=f"no answer for {waited_s:.0f} s")
         self._busy_since_s = self._clock.monotonic_s()
         self._requests.put(now_s)
         try:
             answer = self._answers.get(timeout=budget_s)
         except queue.Empty:
-            return Answer(trouble="late", message=f"no answer within {budget_s:.1f} s")
+            return ReadResult(trouble="late", message=f"no answer within {budget_s:.1f} s")
         self._busy_since_s = None
         return answer
 

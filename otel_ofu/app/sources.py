@@ -1,7 +1,7 @@
 """Which source reads the GPUs, and why the others do not.
 
-Enters: the config. Leaves: a `Chosen` with a factory, or SourceUnavailable that names for each
-candidate what is missing. One owner per GPU: exactly one source is chosen.
+Enters: the config. Leaves: a `ChosenSource` with a factory, or SourceUnavailable that names for
+each candidate what is missing. One owner per GPU: exactly one source is chosen.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class SourceKind:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenSource:
     """The source that reads, and all that were tried before it."""
 
     name: str
@@ -89,19 +89,19 @@ def factory(name: str, gpu: Gpu, clock: Clock) -> Factory:
     return lambda: kind_of(name).build(gpu, clock)
 
 
-def choose(gpu: Gpu, clock: Clock) -> Chosen:
+def choose(gpu: Gpu, clock: Clock) -> ChosenSource:
     """The source that the config asks for, or with `auto` the first that works here.
 
     Raises SourceUnavailable with the reasons of all when none does.
     """
     names = AUTO if gpu.source == "auto" else (gpu.source,)
     if gpu.source == "none":
-        return Chosen("none", _nothing, [])
+        return ChosenSource("none", _nothing, [])
     candidates: list[SourceCandidate] = []
     for name in names:
         candidates.append(probe_source(name, gpu, clock).candidate)
         if candidates[-1].usable:
-            return Chosen(name, factory(name, gpu, clock), candidates)
+            return ChosenSource(name, factory(name, gpu, clock), candidates)
     raise _none(candidates)
 
 

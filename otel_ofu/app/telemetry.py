@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from otel_ofu import __version__
-from otel_ofu.app.prepare import Prepared
+from otel_ofu.app.prepare import PreparedConfig
 from otel_ofu.catalog.registry import Registry, load_registry
 from otel_ofu.config import Config
 from otel_ofu.export.agent import AgentMetrics, agent_id
@@ -23,7 +23,7 @@ from otel_ofu.export.file import FileExporter, FileOptions
 from otel_ofu.export.logs import encode_logs
 from otel_ofu.export.metrics import EncoderOptions, MetricEncoder
 from otel_ofu.export.otlp import transport_for
-from otel_ofu.export.prometheus import METRICS, Page, PageOptions, page_server
+from otel_ofu.export.prometheus import METRICS, PageOptions, PrometheusPage, page_server
 from otel_ofu.export.settings import Signal
 from otel_ofu.export.targets import OtlpTarget
 from otel_ofu.model import Attribute, Observation
@@ -55,7 +55,7 @@ class Dependencies:
     `host`: the name of this node, unless the user gives another.
     """
 
-    prepared: Prepared
+    prepared: PreparedConfig
     clock: Clock
     state_dir: Path | None
     host: str
@@ -73,7 +73,7 @@ class Dependencies:
 class _Parts:
     senders: dict[str, Sender] = field(default_factory=dict)
     file: FileExporter | None = None
-    page: Page | None = None
+    page: PrometheusPage | None = None
     server: HttpServer | None = None
     screens: list[Screen] = field(default_factory=list)
 
@@ -225,7 +225,7 @@ class Telemetry:
     def _open_page(self, registry: Registry, common: Mapping[str, Attribute]) -> None:
         config, clock = self._shared.config, self._shared.clock
         if config.exporters.prometheus.listen:
-            page = Page(registry, common, PageOptions(config.receivers.gpu.interval))
+            page = PrometheusPage(registry, common, PageOptions(config.receivers.gpu.interval))
             try:
                 self._parts.server = page_server(
                     lambda: page.text(clock.now_s()), config.exporters.prometheus

@@ -70,7 +70,7 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return Gap(GapReason.OUT_OF_RANGE, f"{value:g} {self.unit}")
 
 
-class AttributeDef(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AttributeDefinition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One attribute; `where` says whether it stands on the resource, on points, or on both."""
 
     type: Literal["string", "int", "double", "boolean"]
@@ -82,14 +82,14 @@ class AttributeDef(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     metrics: dict[str, Metric]
-    attributes: dict[str, AttributeDef]
+    attributes: dict[str, AttributeDefinition]
 
 
 class Registry:
     """Look-up over registry.yaml; never changes after it was built."""
 
     def __init__(
-        self, metrics: Mapping[str, Metric], attributes: Mapping[str, AttributeDef]
+        self, metrics: Mapping[str, Metric], attributes: Mapping[str, AttributeDefinition]
     ) -> None:
         self.metrics = metrics
         self.attributes = attributes

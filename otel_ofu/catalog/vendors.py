@@ -32,7 +32,7 @@ class MetricRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     least: float = 0.0
 
 
-class Ratio(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MetricRatio(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`key` = `over` / `under`."""
 
     key: str
@@ -55,7 +55,7 @@ class IdentityLabels(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     partition: list[str] = []
 
 
-class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ExporterProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One exporter; the header of vendors.yaml explains the fields."""
 
     title: str
@@ -70,7 +70,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     dcgm_names: bool = False
     blanks: Literal["", "dcgm"] = ""
     percent_if_above_1: list[str] = []
-    ratios: list[Ratio] = []
+    ratios: list[MetricRatio] = []
     instance_uuid: Literal["parent", "own"] = "parent"
     instance_keys: list[str] = []
     owner: dict[str, list[str]] = {}
@@ -80,15 +80,15 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class _VendorsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     relabelled_prefix: str
     mig_slices: dict[str, int]
-    profiles: dict[str, Profile]
+    profiles: dict[str, ExporterProfile]
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class MetricCandidate:
     """A row that may read a series; the lowest `rank` wins among the rows of one key."""
 
     profile_id: str
-    profile: Profile
+    profile: ExporterProfile
     row: MetricRow
     rank: int
 
@@ -97,7 +97,7 @@ class Vendors:
     """All profiles, and the look-up from a metric name to its candidates."""
 
     def __init__(self, file: _VendorsFile, registry: Registry) -> None:
-        self.profiles: Mapping[str, Profile] = file.profiles
+        self.profiles: Mapping[str, ExporterProfile] = file.profiles
         self.relabelled_prefix = file.relabelled_prefix
         self._mig_slices = file.mig_slices
         self.candidates = _by_name(file.profiles, registry)
@@ -118,19 +118,19 @@ class Vendors:
 
 
 def _by_name(
-    profiles: Mapping[str, Profile], registry: Registry
-) -> Mapping[str, tuple[Candidate, ...]]:
-    found: dict[str, list[Candidate]] = {}
+    profiles: Mapping[str, ExporterProfile], registry: Registry
+) -> Mapping[str, tuple[MetricCandidate, ...]]:
+    found: dict[str, list[MetricCandidate]] = {}
     for profile_id, profile in profiles.items():
         for rank, row in enumerate(_rows(profile, registry)):
             for prefix in profile.prefixes:
                 found.setdefault(prefix + row.name, []).append(
-                    Candidate(profile_id, profile, row, rank)
+                    MetricCandidate(profile_id, profile, row, rank)
                 )
     return {name: tuple(rows) for name, rows in found.items()}
 
 
-def _rows(profile: Profile, registry: Registry) -> Iterator[MetricRow]:
+def _rows(profile: ExporterProfile, registry: Registry) -> Iterator[MetricRow]:
     if profile.dcgm_names:
         for name, (key, scale) in registry.by_dcgm_name.items():
             yield MetricRow(name=name, key=key, scale=scale)

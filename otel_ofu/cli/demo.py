@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from otel_ofu.app.agent import stop_signals
 from otel_ofu.app.demo_collectors import DemoCollector
 from otel_ofu.app.pipeline import Pipeline
-from otel_ofu.app.prepare import Prepared, deriver, prepare
+from otel_ofu.app.prepare import PreparedConfig, deriver, prepare
 from otel_ofu.app.replay import Replay, demo_instants
 from otel_ofu.app.telemetry import Dependencies, Telemetry
 from otel_ofu.cli import options
@@ -61,7 +61,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(verb=run)
 
 
-class Story:
+class ScenarioNarration:
     """Shows on the screens what truly happens on the simulated node, when it changes."""
 
     def __init__(self, source: DemoSource, screens: Sequence[ScreenType]) -> None:
@@ -112,7 +112,7 @@ def _with_arguments(config: Config, arguments: argparse.Namespace) -> Config:
     return replace(config, receivers=replace(config.receivers, gpu=gpu))
 
 
-def run_demo(prepared: Prepared, *, speed: float, limit_s: float | None) -> int:
+def run_demo(prepared: PreparedConfig, *, speed: float, limit_s: float | None) -> int:
     """Plays the scenario of the config, from now on, until a signal or `limit_s` is over."""
     with stop_signals() as stopped:
         _play(prepared, speed, limit_s, stopped)
@@ -120,7 +120,7 @@ def run_demo(prepared: Prepared, *, speed: float, limit_s: float | None) -> int:
 
 
 def _play(
-    prepared: Prepared, speed: float, limit_s: float | None, stopped: threading.Event
+    prepared: PreparedConfig, speed: float, limit_s: float | None, stopped: threading.Event
 ) -> None:
     config, real = prepared.config, SystemClock()
     gpu = config.receivers.gpu
@@ -133,7 +133,7 @@ def _play(
     if not any(isinstance(each, GpuTable) for each in screens):
         print(title, flush=True)
     shared = Dependencies(prepared, real, None, HOST)
-    telemetry = Telemetry(shared, [Story(source, screens), *screens], stopped)
+    telemetry = Telemetry(shared, [ScenarioNarration(source, screens), *screens], stopped)
     clock = VirtualClock(start_s)
     pipeline = Pipeline(shared, telemetry, options.show(screens), clock)
     pipeline.collectors.append(DemoCollector(prepared, source, pipeline.host))

@@ -43,7 +43,7 @@ def parser(given: Sequence[str]) -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"otel-ofu {__version__}")
     verbs = top.add_subparsers(title="verbs", metavar="VERB", required=True)
-    wanted = next((word for word in given if not word.startswith("-")), "")
+    wanted = next((argument for argument in given if not argument.startswith("-")), "")
     for verb, (module, text) in VERBS.items():
         made = verbs.add_parser(verb, help=text)
         if verb == wanted:
@@ -68,16 +68,16 @@ def run(given: Sequence[str]) -> int:
 
 def _failed(error: OtelOfuError | OSError) -> int:
     if isinstance(error, ConfigError):
-        return _say(error.with_carets(), MISUSED)
+        return _write_error(error.with_carets(), MISUSED)
     if isinstance(error, SourceUnavailable) and error.remedy:
-        return _say(f"otel-ofu: {error}\n  -> {error.remedy}", FAILED)
+        return _write_error(f"otel-ofu: {error}\n  -> {error.remedy}", FAILED)
     if isinstance(error, OtelOfuError):
-        return _say(f"otel-ofu: {error}", FAILED)
+        return _write_error(f"otel-ofu: {error}", FAILED)
     _give_up_stdout()
     if isinstance(error, BrokenPipeError):  # the reader of our output went away
         return 0
     hint = "; run it as the user of the agent" if isinstance(error, PermissionError) else ""
-    return _say(f"otel-ofu: {error.filename or 'output'}: {error.strerror}{hint}", FAILED)
+    return _write_error(f"otel-ofu: {error.filename or 'output'}: {error.strerror}{hint}", FAILED)
 
 
 def _give_up_stdout() -> None:
@@ -86,6 +86,6 @@ def _give_up_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _say(text: str, status: int) -> int:
+def _write_error(text: str, status: int) -> int:
     print(text, file=sys.stderr)
     return status

@@ -21,7 +21,7 @@ from otel_ofu.mfu.flops import (
     model_flops,
     read_config,
 )
-from otel_ofu.mfu.summary import Run, summary_data, summary_lines
+from otel_ofu.mfu.summary import JobRun, summary_data, summary_lines
 from otel_ofu.model.errors import ConfigError, Problem
 
 
@@ -73,14 +73,14 @@ def _counted(arguments: argparse.Namespace) -> tuple[FlopsBreakdown, Sequence[Co
         raise ConfigError([Problem(file, 0, 0, message.removeprefix(f"{file}: "))]) from error
 
 
-def _measured(arguments: argparse.Namespace) -> Run | None:
+def _measured(arguments: argparse.Namespace) -> JobRun | None:
     tokens = arguments.tokens_per_s_per_gpu
     if tokens is None and arguments.gpu is None:
         return None
     if tokens is None or arguments.gpu is None:
         raise _mistake("--tokens-per-s-per-gpu and --gpu belong together")
     try:
-        return Run(tokens, _sku(arguments.gpu), arguments.precision)
+        return JobRun(tokens, _sku(arguments.gpu), arguments.precision)
     except ValueError as error:
         raise _mistake(str(error)) from error
 

@@ -18,7 +18,7 @@ from otel_ofu.app.agent import Agent, run_until, stop_signals
 from otel_ofu.app.pipeline import Pipeline
 from otel_ofu.app.prepare import prepare
 from otel_ofu.app.source_reader import Factory
-from otel_ofu.app.sources import Chosen, choose
+from otel_ofu.app.sources import ChosenSource, choose
 from otel_ofu.app.telemetry import Dependencies, Telemetry
 from otel_ofu.cli import options
 from otel_ofu.config import Config, Jobs, ReadConfig
@@ -30,7 +30,7 @@ from otel_ofu.sources import Source
 from otel_ofu.sources.recording import RecordingHeader, RecordingWriter
 
 
-class Recorded:
+class RecordedSource:
     """A source whose readings are written down as they pass."""
 
     def __init__(self, source: Source, writer: RecordingWriter) -> None:
@@ -88,10 +88,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _recorded(factory: Factory, writer: RecordingWriter) -> Source:
-    return Recorded(factory(), writer)
+    return RecordedSource(factory(), writer)
 
 
-def _run(config: Config, chosen: Chosen, limit_s: float | None, stopped: threading.Event) -> None:
+def _run(
+    config: Config, chosen: ChosenSource, limit_s: float | None, stopped: threading.Event
+) -> None:
     quiet = Config(
         receivers=config.receivers,
         jobs=Jobs(enabled=False),

@@ -16,12 +16,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from otel_ofu import __version__
-from otel_ofu.app.report_prometheus import read_prometheus, stretch
+from otel_ofu.app.report_prometheus import read_prometheus, time_buckets
 from otel_ofu.app.report_recordings import read_recordings, read_reports
 from otel_ofu.cli import options
 from otel_ofu.files.settings import Duration
 from otel_ofu.model.errors import ConfigError, OtelOfuError, Problem
-from otel_ofu.report import Gather, MfuReport, csv_text, json_text, page, report_of
+from otel_ofu.report import MfuReport, ReportBuilder, csv_text, json_text, page, report_of
 from otel_ofu.report.text import counted, moment
 from otel_ofu.rules.promql.server import QueryClient
 from otel_ofu.rules.settings import ServerSettings
@@ -90,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
     texts = (page(made, f"otel-ofu {__version__}"), csv_text(made), json_text(made))
     for path, text in zip(outputs, texts, strict=True):
         _write(path, text)
-    for line in _words(made, outputs):
+    for line in _lines(made, outputs):
         print(line)
     return 0
 
@@ -98,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _recorded(arguments: argparse.Namespace, progress: _Progress) -> MfuReport:
     config = options.config_of(arguments)
     columns = read_column_map(arguments.columns) if arguments.columns else None
-    gather = Gather(arguments.target_ofu, RECORDING_STEP_S, arguments.job)
+    gather = ReportBuilder(arguments.target_ofu, RECORDING_STEP_S, arguments.job)
     paths: Sequence[str] = arguments.recordings
     notes = read_recordings(gather, paths, config.receivers.gpu, columns, progress.at)
     read_reports(gather, arguments.reports)
@@ -109,8 +109,8 @@ def _from_server(arguments: argparse.Namespace, progress: _Progress) -> MfuRepor
     now_s = time.time()
     until_s = arguments.until(now_s) if arguments.until else now_s
     since_s = arguments.since(now_s) if arguments.since else until_s - DEFAULT_SINCE_S
-    buckets = stretch(since_s, until_s, arguments.step)
-    gather = Gather(arguments.target_ofu, buckets.step_s)
+    buckets = time_buckets(since_s, until_s, arguments.step)
+    gather = ReportBuilder(arguments.target_ofu, buckets.step_s)
     with closing(QueryClient(_settings(arguments))) as server:
         notes = read_prometheus(gather, server, buckets, progress.at)
     return report_of(gather, [arguments.url], notes)
@@ -165,7 +165,7 @@ def _write(path: Path, text: str) -> None:
         raise OtelOfuError(f"{path}: cannot be written: {error.strerror}") from error
 
 
-def _words(made: MfuReport, outputs: Sequence[Path]) -> list[str]:
+def _lines(made: MfuReport, outputs: Sequence[Path]) -> list[str]:
     whole = made.summary
     both = whole.jobs - whole.without_mfu
     first = f"{counted(whole.jobs, 'job')}, {both:,} with MFU; {whole.flagged:,} flagged"
@@ -210,15 +210,15 @@ class _Progress:
 
     def __init__(self) -> None:
         self._terminal = sys.stderr.isatty()
-        self._told_s = time.monotonic()
+        self._written_s = time.monotonic()
         self._open = False
 
-    def at(self, words: str, time_s: float) -> None:
+    def at(self, text: str, time_s: float) -> None:
         now_s = time.monotonic()
-        if now_s - self._told_s < (TERMINAL_S if self._terminal else LOG_S):
+        if now_s - self._written_s < (TERMINAL_S if self._terminal else LOG_S):
             return
-        self._told_s = now_s
-        text = f"{words}: {moment(time_s)}"
+        self._written_s = now_s
+        text = f"{text}: {moment(time_s)}"
         if self._terminal:
             self._open = True
             print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)

@@ -23,7 +23,7 @@ from otel_ofu.rules.files.rule import RuleSet
 from otel_ofu.rules.files.shape import schema
 from otel_ofu.rules.promql.ruler import TARGETS, ExportOptions, export_rules
 from otel_ofu.rules.tests.promtool import is_promtool_file, run_promtool_file
-from otel_ofu.rules.tests.run import Result, run_tests
+from otel_ofu.rules.tests.run import TestResult, run_tests
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -121,7 +121,7 @@ def test(arguments: argparse.Namespace) -> int:
     return 1 if failed or not results else 0
 
 
-def _results(files: Sequence[str]) -> Iterator[Result]:
+def _results(files: Sequence[str]) -> Iterator[TestResult]:
     registry = load_registry()
     tests = [name for name in files if _is_promtool(name)]
     for name in tests:

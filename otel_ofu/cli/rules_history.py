@@ -128,9 +128,9 @@ def _ticks(
 def _episode(episode: Episode, past: BacktestResult) -> str:
     end = _time(episode.ended_s) if episode.ended_s else "still open at the end"
     lasted = f"{episode.lasted_s(past.end_s) / 60:.0f} min"
-    whom = episode.entity or "summary"
+    suffix = episode.entity or "summary"
     shadow = " (shadow)" if episode.opened.shadow else ""
-    rule = f"{episode.opened.rule:24} {whom}"
+    rule = f"{episode.opened.rule:24} {suffix}"
     return f"{_time(episode.opened_s)}  {lasted:>8}  {rule}  until {end}{shadow}"
 
 

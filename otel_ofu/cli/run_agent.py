@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from otel_ofu import __version__
 from otel_ofu.app.agent import Agent, run_until, stop_signals
 from otel_ofu.app.pipeline import Pipeline
-from otel_ofu.app.prepare import Prepared, prepare
-from otel_ofu.app.sources import Chosen, choose
+from otel_ofu.app.prepare import PreparedConfig, prepare
+from otel_ofu.app.sources import ChosenSource, choose
 from otel_ofu.app.state import state_dir
 from otel_ofu.app.telemetry import Dependencies, Telemetry
 from otel_ofu.cli import options
@@ -63,8 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class _Run:
-    prepared: Prepared
-    chosen: Chosen
+    prepared: PreparedConfig
+    chosen: ChosenSource
     limit_s: float | None
 
     def run(self) -> int:

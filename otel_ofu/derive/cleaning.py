@@ -24,7 +24,7 @@ CLOCKS = ("sm_clock", "max_sm_clock")
 
 
 @dataclass(slots=True)
-class Measured:
+class MeasuredValues:
     """Values and gaps of one reading, disjoint by key."""
 
     values: dict[str, float]
@@ -35,7 +35,7 @@ class Measured:
         return self.gaps.get(key) or Gap(GapReason.NOT_SUPPORTED, f"the source gives no {key}")
 
 
-class Cleaner:
+class ReadingCleaner:
     """Checks against the registry, which never changes."""
 
     def __init__(self, registry: Registry) -> None:
@@ -43,7 +43,7 @@ class Cleaner:
         self._derived = {key for key, metric in registry.metrics.items() if metric.derived}
         self._limits = {key: _limits(metric) for key, metric in registry.metrics.items()}
 
-    def clean(self, reading: Reading, parent: Reading | None = None) -> Measured:
+    def clean(self, reading: Reading, parent: Reading | None = None) -> MeasuredValues:
         """The reading's measured values and gaps; clocks that it lacks come from its parent."""
         gaps = {key: gap for key, gap in reading.gaps.items() if key not in self._derived}
         measured = self._checked(reading.values, gaps)
@@ -52,7 +52,7 @@ class Cleaner:
         _check_clock_while_busy(measured)
         return measured
 
-    def _checked(self, given: Mapping[str, float], gaps: dict[str, Gap]) -> Measured:
+    def _checked(self, given: Mapping[str, float], gaps: dict[str, Gap]) -> MeasuredValues:
         """The possible ones of `given`. Runs for every value there is, so it calls little."""
         first, last = INT32_BLANKS
         values: dict[str, float] = {}
@@ -66,7 +66,7 @@ class Cleaner:
                 values[key] = value
             else:
                 gaps[key] = self._gap(key, base, value)
-        return Measured(values, gaps)
+        return MeasuredValues(values, gaps)
 
     def _gap(self, key: str, base: str, value: float) -> Gap:
         if base not in self._limits:
@@ -74,7 +74,7 @@ class Cleaner:
         why = f"{value:.17g} is a blank of DCGM: no value"
         return self._registry.check(key, value) or Gap(GapReason.OUT_OF_RANGE, why)
 
-    def _inherit_clocks(self, measured: Measured, parent: Reading) -> None:
+    def _inherit_clocks(self, measured: MeasuredValues, parent: Reading) -> None:
         """A MIG instance has no clock of its own: all run on that of the GPU."""
         of_parent = self._checked(
             {key: parent.values[key] for key in CLOCKS if key in parent.values},
@@ -104,7 +104,7 @@ def _limits(metric: Metric) -> tuple[float, float]:
 BUSY = ("tensor_active", "sm_active", "gpu_util")
 
 
-def _check_clock_while_busy(measured: Measured) -> None:
+def _check_clock_while_busy(measured: MeasuredValues) -> None:
     """Nothing can have run at 0 Hz: then the clock is what was read wrong."""
     values: Mapping[str, float] = measured.values
     if values.get("sm_clock") == 0 and any(values.get(key, 0.0) > 0 for key in BUSY):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from otel_ofu.catalog.registry import Registry, load_registry
 from otel_ofu.catalog.skus import Sku
 from otel_ofu.derive import formulas
-from otel_ofu.derive.cleaning import Cleaner, Measured
+from otel_ofu.derive.cleaning import MeasuredValues, ReadingCleaner
 from otel_ofu.derive.counters import CounterStarts, CycleMeter, CycleShare
 from otel_ofu.derive.efficiency import (
     FIXED_CLOCK,
@@ -23,7 +23,7 @@ from otel_ofu.derive.efficiency import (
     utilization,
 )
 from otel_ofu.derive.identity import device_attributes, entity_id, window_attributes
-from otel_ofu.derive.precision import Detector, Domain, declared
+from otel_ofu.derive.precision import PrecisionDetector, PrecisionDomain, declared
 from otel_ofu.derive.settings import DeriverSettings
 from otel_ofu.model import Attribute, Device, Entity, Gap, GapReason, Observation, Reading, Window
 
@@ -57,7 +57,7 @@ class _Running:
     """What the windows of one entity share. `first`: the first of them."""
 
     first: Window
-    detector: Detector = field(default_factory=Detector)
+    detector: PrecisionDetector = field(default_factory=PrecisionDetector)
     meter: CycleMeter = field(default_factory=CycleMeter)
     series: tuple[str, float] | None = None
     totals: FlopTotals | None = None
@@ -79,7 +79,7 @@ class Deriver:
     def __init__(self, settings: DeriverSettings, registry: Registry | None = None) -> None:
         self._settings = settings
         known = registry or load_registry()
-        self._cleaner = Cleaner(known)
+        self._cleaner = ReadingCleaner(known)
         self._beginnings = CounterStarts(known)
         self._running: dict[str, _Running] = {}
         self._known: dict[str, _KnownDevice] = {}
@@ -120,7 +120,9 @@ class Deriver:
         self._known = {uuid: known for uuid, known in self._known.items() if uuid in devices}
         self._beginnings.retain(devices)
 
-    def _starts_s(self, reading: Reading, running: _Running, result: Measured) -> dict[str, float]:
+    def _starts_s(
+        self, reading: Reading, running: _Running, result: MeasuredValues
+    ) -> dict[str, float]:
         """When the counters began, as far as it is known.
 
         An event that is older than the entity, one of the job before, is not its own.
@@ -144,15 +146,19 @@ class Deriver:
         return known
 
     def _reference(
-        self, reading: Reading, sku: Sku | None, domain: Domain, result: Measured
+        self, reading: Reading, sku: Sku | None, domain: PrecisionDomain, result: MeasuredValues
     ) -> ReferenceClock | Gap:
         if reading.quality == FIXED_CLOCK:
             return Gap(GapReason.NOT_SUPPORTED, "the clock is fixed")
         return resolve(self._settings.reference_clock, sku, domain.precision, result)
 
     def _domain(
-        self, running: _Running, owner: Mapping[str, Attribute], result: Measured, sku: Sku | None
-    ) -> Domain:
+        self,
+        running: _Running,
+        owner: Mapping[str, Attribute],
+        result: MeasuredValues,
+        sku: Sku | None,
+    ) -> PrecisionDomain:
         precision = owner.get("ofu.precision") or self._settings.precision
         if precision:
             return declared(str(precision))
@@ -165,11 +171,11 @@ class _Window:
 
     reading: Reading
     sku: Sku | None
-    domain: Domain
+    domain: PrecisionDomain
     reference: ReferenceClock | Gap
     running: _Running
 
-    def fill(self, result: Measured) -> None:
+    def fill(self, result: MeasuredValues) -> None:
         """Adds every derived key to the measured ones, as a value or as a gap."""
         quality, reference = self.reading.quality, self.reference
         cycles = self._cycles(result)
@@ -195,7 +201,7 @@ class _Window:
         if isinstance(ofu, Gap):
             result.values[f"ofu_gap:{ofu.reason}"] = 1.0
 
-    def _cycles(self, result: Measured) -> CycleShare | None:
+    def _cycles(self, result: MeasuredValues) -> CycleShare | None:
         """The counters are per GPU: those of a MIG instance would be its parent's."""
         if self.reading.device.parent:
             return None

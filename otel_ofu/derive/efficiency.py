@@ -11,7 +11,7 @@ from typing import Literal
 
 from otel_ofu.catalog.skus import Sku
 from otel_ofu.derive import formulas
-from otel_ofu.derive.cleaning import Measured
+from otel_ofu.derive.cleaning import MeasuredValues
 from otel_ofu.derive.counters import CycleShare
 from otel_ofu.derive.settings import ReferencePolicy
 from otel_ofu.model import Gap, GapReason
@@ -26,7 +26,7 @@ class ReferenceClock:
 
 
 def resolve(
-    policy: ReferencePolicy, sku: Sku | None, precision: str, measured: Measured
+    policy: ReferencePolicy, sku: Sku | None, precision: str, measured: MeasuredValues
 ) -> ReferenceClock | Gap:
     """The reference clock; that of an unknown model is the device's maximum, as `source` shows."""
     if not isinstance(policy, str):
@@ -52,7 +52,7 @@ TENSOR_SHARE = 1 / 16
 VECTOR_PIPES = ("fp64_active", "fp32_active", "fp16_active")
 
 
-def tensor_activity(measured: Measured) -> float | Gap:
+def tensor_activity(measured: MeasuredValues) -> float | Gap:
     """Share of all cycles with an active tensor pipe.
 
     A source whose counter is relative to busy cycles gives `engine_busy` as well (or its gap).
@@ -66,7 +66,7 @@ def tensor_activity(measured: Measured) -> float | Gap:
 
 
 def clock_share(
-    measured: Measured, reference: ReferenceClock | Gap, cycles: CycleShare | None
+    measured: MeasuredValues, reference: ReferenceClock | Gap, cycles: CycleShare | None
 ) -> float | Gap:
     """SM clock over reference clock, from the counters where they are calibrated."""
     clock_hz = measured.values.get("sm_clock") if cycles is None else cycles.clock_hz
@@ -78,7 +78,10 @@ def clock_share(
 
 
 def utilization(
-    measured: Measured, quality: str, reference: ReferenceClock | Gap, cycles: CycleShare | None
+    measured: MeasuredValues,
+    quality: str,
+    reference: ReferenceClock | Gap,
+    cycles: CycleShare | None,
 ) -> float | Gap:
     """OFU of the window, or why there is none."""
     if quality == BUSY_PROXY:
@@ -94,7 +97,7 @@ def utilization(
     return factor if isinstance(factor, Gap) else activity * factor
 
 
-def applicability(measured: Measured) -> float | Gap:
+def applicability(measured: MeasuredValues) -> float | Gap:
     """0 when the vector pipes do the work, 1 when they are known not to.
 
     Source: arXiv:2605.20799 (OFU stands on tensor pipes doing nearly all FLOPs).

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from otel_ofu.catalog.skus import Sku
 from otel_ofu.derive.efficiency import ReferenceClock
-from otel_ofu.derive.precision import Domain
+from otel_ofu.derive.precision import PrecisionDomain
 from otel_ofu.derive.settings import DeriverSettings
 from otel_ofu.model import Attribute, Device, Gap, Reading
 
@@ -47,7 +47,7 @@ def device_attributes(
 
 
 def window_attributes(
-    reading: Reading, domain: Domain, reference: ReferenceClock | Gap
+    reading: Reading, domain: PrecisionDomain, reference: ReferenceClock | Gap
 ) -> dict[str, Attribute]:
     """What may change from one window to the next."""
     found: dict[str, Attribute] = {

@@ -1,8 +1,8 @@
 """Which number format FLOP rates speak about: declared, else what the pipes give away.
 
-Enters: the share of cycles of the HMMA, IMMA and DFMA pipes. Leaves: a `Domain`, held stable. FP16,
-BF16, TF32 and FP8 run on one pipe and are never guessed apart.
-Source: DCGM fields 1013-1015; NVIDIA/DCGM issues 86 and 252 (no counter tells FP8 or FP4).
+Enters: the share of cycles of the HMMA, IMMA and DFMA pipes. Leaves: a `PrecisionDomain`, held
+stable. FP16, BF16, TF32 and FP8 run on one pipe and are never guessed apart. Source: DCGM fields
+1013-1015; NVIDIA/DCGM issues 86 and 252 (no counter tells FP8 or FP4).
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _PIPES = {"tensor_imma_active": "int8", "tensor_dfma_active": "fp64", "tensor_hm
 
 
 @dataclass(frozen=True, slots=True)
-class Domain:
+class PrecisionDomain:
     """A precision domain (registry attribute `ofu.precision`) and where it came from."""
 
     precision: str
     source: Literal["declared", "detected", "default"]
 
 
-def declared(name: str) -> Domain:
+def declared(name: str) -> PrecisionDomain:
     """The domain as declared; a name that is not allowed gives `unknown`."""
     name = name.strip().lower()
-    return Domain(name if name in DECLARABLE else "unknown", "declared")
+    return PrecisionDomain(name if name in DECLARABLE else "unknown", "declared")
 
 
 def indicated(values: Mapping[str, float]) -> str | None:
@@ -48,7 +48,7 @@ def indicated(values: Mapping[str, float]) -> str | None:
     return _PIPES[pipe] if most >= DOMINANT_SHARE * total else None
 
 
-class Detector:
+class PrecisionDetector:
     """The detected domain of one entity. A window that shows nothing changes nothing."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Detector:
         self._candidate = ""
         self._agreeing = 0
 
-    def observe(self, values: Mapping[str, float], default: str) -> Domain:
+    def observe(self, values: Mapping[str, float], default: str) -> PrecisionDomain:
         """The domain after one more window; `default` (of the SKU) while the pipes show nothing."""
         seen = indicated(values)
         if seen is not None:
@@ -64,4 +64,8 @@ class Detector:
             self._candidate = seen
             if self._agreeing >= AGREEING_WINDOWS:
                 self._current = seen
-        return Domain(self._current, "detected") if self._current else Domain(default, "default")
+        return (
+            PrecisionDomain(self._current, "detected")
+            if self._current
+            else PrecisionDomain(default, "default")
+        )

@@ -59,7 +59,7 @@ _APPENDED = re.compile(r"(-[a-z0-9]{8,10})?-[a-z0-9]{5}$|-\d+$")
 
 
 @dataclass(slots=True)
-class Usual:
+class UsualOfu:
     """The usual OFU of a fingerprint, from how many minutes; since when the job is far below it."""
 
     ofu: float
@@ -113,7 +113,7 @@ class Baselines:
             if (usual := self._usual.get(print_)) and usual.minutes >= KNOWN_AFTER
         ]
 
-    def usual(self, job: Entity, gpus: float) -> Usual | None:
+    def usual(self, job: Entity, gpus: float) -> UsualOfu | None:
         """What is known of a job."""
         return self._usual.get(job_fingerprint(job, gpus))
 
@@ -138,7 +138,7 @@ class Baselines:
             print_ = job_fingerprint(job, gpus)
             self._jobs.append((job, print_))
             if print_ not in self._usual:
-                self._usual[print_] = Usual(ofu, 0, now_s)
+                self._usual[print_] = UsualOfu(ofu, 0, now_s)
             self._usual[print_].learn(ofu, now_s)
             self._changed.add(print_)
 
@@ -158,8 +158,8 @@ class Baselines:
             ]
 
 
-def _load(rows: Rows) -> dict[str, Usual]:
-    return {print_: Usual(*rest) for print_, *rest in rows(_JOBS)}
+def _load(rows: Rows) -> dict[str, UsualOfu]:
+    return {print_: UsualOfu(*rest) for print_, *rest in rows(_JOBS)}
 
 
 def job_fingerprint(job: Entity, gpus: float) -> str:

@@ -19,7 +19,7 @@ from otel_ofu.diagnose.cause import FLAGS, Cause, CauseCatalogue, CauseEvidence
 from otel_ofu.files.yaml import Steps, YamlFile, convert, parse_yaml, read_yaml
 from otel_ofu.model import EntityKind
 from otel_ofu.model.errors import ConfigError
-from otel_ofu.rules.files.mistakes import Mistakes, condition_in
+from otel_ofu.rules.files.mistakes import RuleMistakes, condition_in
 from otel_ofu.rules.language.language import parse_condition
 from otel_ofu.rules.language.names import nearest
 from otel_ofu.rules.language.parsing import LanguageError
@@ -87,7 +87,7 @@ def causes_from_text(text: str, registry: Registry, path: str = "causes.yaml") -
 
 def _catalogue(file: YamlFile, registry: Registry) -> CauseCatalogue:
     outline = convert(file, CausesFile)
-    mistakes = Mistakes(file)
+    mistakes = RuleMistakes(file)
     priors: dict[str, float] = {**PRIORS, **dict(outline.priors.items())}
     for severity, prior in outline.priors.items():
         if not 0 < prior <= 1:
@@ -106,7 +106,7 @@ def _catalogue(file: YamlFile, registry: Registry) -> CauseCatalogue:
 
 
 def _check_names(
-    mistakes: Mistakes, causes: Sequence[Cause], groups: Mapping[str, Sequence[str]]
+    mistakes: RuleMistakes, causes: Sequence[Cause], groups: Mapping[str, Sequence[str]]
 ) -> None:
     known = [cause.id for cause in causes]
     for n, cause in enumerate(causes):
@@ -120,7 +120,7 @@ def _check_names(
 
 
 def _check_known(
-    mistakes: Mistakes, steps: Steps, names: Sequence[str], known: Sequence[str]
+    mistakes: RuleMistakes, steps: Steps, names: Sequence[str], known: Sequence[str]
 ) -> None:
     for name in names:
         if name not in known:
@@ -130,7 +130,9 @@ def _check_known(
 class _Reader:
     """Reads causes one by one; mistakes go to `mistakes`."""
 
-    def __init__(self, mistakes: Mistakes, registry: Registry, priors: Mapping[str, float]) -> None:
+    def __init__(
+        self, mistakes: RuleMistakes, registry: Registry, priors: Mapping[str, float]
+    ) -> None:
         self._mistakes = mistakes
         self._registry = registry
         self._priors = priors

@@ -82,9 +82,9 @@ class AgentMetrics:
         outcome = "loaded" if good else "failed"
         self._reloads.add(1, self._attributes("rules_reloads", outcome))
 
-    def watch(self, component: str, ask: Callable[[], Mapping[str, int]]) -> None:
+    def watch(self, component: str, read: Callable[[], Mapping[str, int]]) -> None:
         """Totals that a part of the agent keeps itself, by outcome; asked at each collection."""
-        self._parts[component] = ask
+        self._parts[component] = read
 
     def collect(self, queues: Mapping[str, QueueStats]) -> Body | None:
         """All of them now, with the queues by exporter; None while there is nothing to say."""
@@ -138,8 +138,8 @@ class AgentMetrics:
 
         return [
             Observation(count, self._attributes("agent_count", component, outcome))
-            for component, ask in self._parts.items()
-            for outcome, count in ask().items()
+            for component, read in self._parts.items()
+            for outcome, count in read().items()
         ]
 
     def _sizes(self, _options: CallbackOptions) -> Iterable[Observation]:

@@ -13,7 +13,12 @@ from itertools import chain
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.export.request import EncodedResource, RequestLimits, bundle
 from otel_ofu.export.resource import EntityKey, entity_key, unix_nano
-from otel_ofu.export.resource_metrics import KeyPlans, ResourceMetricsBuilder, Track, tracked
+from otel_ofu.export.resource_metrics import (
+    EntityState,
+    KeyPlans,
+    ResourceMetricsBuilder,
+    new_entity_state,
+)
 from otel_ofu.model import Attribute, GapReason, Observation, Window
 from otel_ofu.net.fast_protobuf import require_fast_protobuf
 from otel_ofu.outbox.batch import Body
@@ -49,7 +54,7 @@ class MetricEncoder:
         self._common = dict(common)
         self._options = options
         self._plans = KeyPlans(registry)
-        self._tracks: dict[EntityKey, Track] = {}
+        self._states: dict[EntityKey, EntityState] = {}
         self._unknown = 0
 
     @property
@@ -68,7 +73,7 @@ class MetricEncoder:
         most that read OTLP see an increase only between two points.
         """
         groups = self._group(observations)
-        gone = [track for key, track in self._tracks.items() if key not in groups]
+        gone = [state for key, state in self._states.items() if key not in groups]
         resources = chain(self._ended(gone), self._living(groups))
         return bundle("metrics", resources, self._options.limits)
 
@@ -78,41 +83,43 @@ class MetricEncoder:
             groups.setdefault(entity_key(observation.entity), []).append(observation)
         return groups
 
-    def _ended(self, gone: Sequence[Track]) -> Iterator[EncodedResource]:
-        for track in gone:
-            builder = self._builder(track)
-            for key, start_ns in track.live.items():
-                builder.end(key, (start_ns, track.last_end_ns + _AFTER_LAST_NS))
+    def _ended(self, gone: Sequence[EntityState]) -> Iterator[EncodedResource]:
+        for state in gone:
+            builder = self._builder(state)
+            for key, start_ns in state.live.items():
+                builder.end(key, (start_ns, state.last_end_ns + _AFTER_LAST_NS))
             if builder.points:
                 yield builder.encoded()
 
     def _living(self, groups: Mapping[EntityKey, list[Observation]]) -> Iterator[EncodedResource]:
-        old, self._tracks = self._tracks, {}
+        old, self._states = self._states, {}
         for key, group in groups.items():
-            track = old.get(key) or tracked(self._common, group[0].entity, self._plans.on_points)
-            self._tracks[key] = track
-            builder = self._written(track, group)
+            state = old.get(key) or new_entity_state(
+                self._common, group[0].entity, self._plans.on_points
+            )
+            self._states[key] = state
+            builder = self._written(state, group)
             if builder.points:
                 yield builder.encoded()
 
-    def _written(self, track: Track, group: Sequence[Observation]) -> ResourceMetricsBuilder:
-        builder = self._builder(track)
-        before, track.live = track.live, {}
-        track.last_end_ns = max(unix_nano(o.window.end_s) for o in group)
-        track.first_end_ns = track.first_end_ns or track.last_end_ns
+    def _written(self, state: EntityState, group: Sequence[Observation]) -> ResourceMetricsBuilder:
+        builder = self._builder(state)
+        before, state.live = state.live, {}
+        state.last_end_ns = max(unix_nano(o.window.end_s) for o in group)
+        state.first_end_ns = state.first_end_ns or state.last_end_ns
         for observation in _distinct(group):
-            self._write(builder, track, observation)
+            self._write(builder, state, observation)
         for key, start_ns in before.items():
-            if key in track.live:
+            if key in state.live:
                 continue
             if any(_is_to_come(o, key) for o in group):
-                track.live[key] = start_ns
+                state.live[key] = start_ns
             else:
-                builder.end(key, (start_ns, track.last_end_ns))
+                builder.end(key, (start_ns, state.last_end_ns))
         return builder
 
     def _write(
-        self, builder: ResourceMetricsBuilder, track: Track, observation: Observation
+        self, builder: ResourceMetricsBuilder, state: EntityState, observation: Observation
     ) -> None:
         end_ns, starts_s = unix_nano(observation.window.end_s), observation.starts_s
         default_ns = min(unix_nano(self._options.start_s), end_ns)
@@ -121,15 +128,15 @@ class MetricEncoder:
                 continue
             start_ns = unix_nano(starts_s[key]) if key in starts_s else default_ns
             try:
-                if key in starts_s and _begins(track, key, start_ns) and start_ns < end_ns:
+                if key in starts_s and _begins(state, key, start_ns) and start_ns < end_ns:
                     builder.add(key, 0.0, (start_ns, start_ns))
-                track.live[key] = builder.add(key, value, (start_ns, end_ns))
+                state.live[key] = builder.add(key, value, (start_ns, end_ns))
             except KeyError:
                 self._count_unknown(key)
 
-    def _builder(self, track: Track) -> ResourceMetricsBuilder:
+    def _builder(self, state: EntityState) -> ResourceMetricsBuilder:
         return ResourceMetricsBuilder(
-            track, self._plans, self._options.scope_version, self._options.descriptions
+            state, self._plans, self._options.scope_version, self._options.descriptions
         )
 
     def _count_unknown(self, key: str) -> None:
@@ -144,12 +151,12 @@ def _is_to_come(observation: Observation, key: str) -> bool:
     return gap is not None and gap.reason is GapReason.NOT_READY
 
 
-def _begins(track: Track, key: str, start_ns: int) -> bool:
+def _begins(state: EntityState, key: str, start_ns: int) -> bool:
     """Whether a counter goes out for the first time and began after its entity was there."""
-    if key in track.begun:
+    if key in state.begun:
         return False
-    track.begun.add(key)
-    return start_ns >= track.first_end_ns
+    state.begun.add(key)
+    return start_ns >= state.first_end_ns
 
 
 def _distinct(group: Sequence[Observation]) -> Sequence[Observation]:

@@ -12,7 +12,7 @@ from otel_ofu.export.settings import OtlpSettings
 from otel_ofu.net.http_client import Response
 from otel_ofu.outbox.batch import Body
 from otel_ofu.outbox.outcome import Delivered, Outcome, Refused, TooLarge, Unavailable, short
-from otel_ofu.outbox.posting import Poster, asked_delay_s
+from otel_ofu.outbox.posting import Poster, requested_delay_s
 
 _RETRYABLE = (429, 502, 503, 504)
 # An expired token, a wrong path, a proxy in between: somebody will fix it.
@@ -65,7 +65,7 @@ class OtlpHttpTransport:
         if answer.status == _TOO_LARGE:
             return TooLarge(message)
         if answer.status in (*_RETRYABLE, *_FIXABLE):
-            return Unavailable(message, asked_delay_s(answer))
+            return Unavailable(message, requested_delay_s(answer))
         return Unavailable(message) if answer.is_redirect else Refused(message)
 
     def _taken(self, answer: bytes, signal: str) -> Outcome:

@@ -74,7 +74,7 @@ class _Held:
     values: Mapping[str, tuple[float, float]]
 
 
-class Page:
+class PrometheusPage:
     """Holds the last tick; a series that is not in it is gone at once. Thread-safe.
 
     A key whose gap is `not_ready` keeps its last value while that is fresh: the next one is still

@@ -34,7 +34,7 @@ _MOST_PLANS = 4096
 
 
 @dataclass(slots=True)
-class Track:
+class EntityState:
     """An entity between two ticks; `live` holds the keys that had a value and their start, ns.
 
     `begun`: counters with a known start that went out. `first_end_ns`: the end of the first tick.
@@ -52,9 +52,11 @@ class Track:
     last_end_ns: int = 0
 
 
-def tracked(common: Mapping[str, Attribute], entity: Entity, on_points: Collection[str]) -> Track:
+def new_entity_state(
+    common: Mapping[str, Attribute], entity: Entity, on_points: Collection[str]
+) -> EntityState:
     """A new track; `on_points` names the attributes that some metrics copy from their entity."""
-    return Track(
+    return EntityState(
         resource=resource_of(common, entity),
         identity=_attributes({"hw.id": hw_id(entity)} if entity.kind == "gpu" else {}),
         copied={
@@ -113,13 +115,19 @@ class KeyPlans:
 class ResourceMetricsBuilder:
     """Collects the points of one entity; points of one metric name share a message."""
 
-    def __init__(self, track: Track, plans: KeyPlans, version: str, descriptions: bool) -> None:  # noqa: FBT001 - passed on from the options
-        self._track = track
+    def __init__(
+        self,
+        state: EntityState,
+        plans: KeyPlans,
+        version: str,
+        descriptions: bool,  # noqa: FBT001 - passed on from the options
+    ) -> None:
+        self._state = state
         self._plans = plans
         self._descriptions = descriptions
         self._by_name: dict[str, Points] = {}
         self._request = ExportMetricsServiceRequest()
-        resource_metrics = self._request.resource_metrics.add(resource=track.resource)
+        resource_metrics = self._request.resource_metrics.add(resource=state.resource)
         self._scope = resource_metrics.scope_metrics.add(
             scope=InstrumentationScope(name=SCOPE_NAME, version=version)
         )
@@ -150,9 +158,9 @@ class ResourceMetricsBuilder:
         self.points += 1
 
     def _attributes_of(self, plan: KeyPlan) -> bytes:
-        both = plan.attributes + self._track.identity
+        both = plan.attributes + self._state.identity
         for name in plan.metric.points_with:
-            both += self._track.copied.get(name, b"")
+            both += self._state.copied.get(name, b"")
         return both
 
     def _points_of(self, metric: Metric) -> Points:

@@ -12,7 +12,7 @@ import errno
 import re
 from collections.abc import Mapping
 
-from otel_ofu.files.procfs import Denied, Gone, read_file
+from otel_ofu.files.procfs import AccessDeniedError, ProcessGoneError, read_file
 
 Mounts = Mapping[int, str]
 """Mount id, which is unique over all namespaces, -> type of file system."""
@@ -51,5 +51,5 @@ def require_plain(descriptor: int, known: Mounts, *, fuse: bool = False) -> None
 def _read(path: str) -> bytes:
     try:
         return read_file(path)
-    except (Gone, Denied):
+    except (ProcessGoneError, AccessDeniedError):
         return b""

@@ -1,8 +1,8 @@
 """/proc as values: who a process is, where it runs, the few variables that were asked for.
 
-Enters: a process id. Leaves: `Stat`, cgroup lines, `Environment`, arguments; `Gone` when the
-process ended in the meantime, `Denied` when this user may not read it. No value of an environment
-or of a command line stands in an error. Source: proc(5).
+Enters: a process id. Leaves: `ProcessStat`, cgroup lines, `Environment`, arguments;
+`ProcessGoneError` when the process ended in the meantime, `AccessDeniedError` when this user may
+not read it. No value of an environment or of a command line stands in an error. Source: proc(5).
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ _HIDDEN = re.compile(
 _PARENT, _USER_TICKS, _SYSTEM_TICKS, _START_TICKS, _ENV_START = 1, 11, 12, 19, 47
 
 
-class Gone(Exception):  # noqa: N818 - a state, not a fault
+class ProcessGoneError(Exception):
     """There is no such process or file any more."""
 
 
-class Denied(Exception):  # noqa: N818 - a state, not a fault
+class AccessDeniedError(Exception):
     """The file cannot be read; the message is the system's."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stat:
+class ProcessStat:
     """`start_ticks` since boot; with the process id it names a process for good.
 
     `cpu_ticks`: user and system time of all its threads. `env_start`: the address of its
@@ -93,13 +93,13 @@ class ProcFs:
     def __init__(self, root: Path = Path("/proc")) -> None:
         self.root = str(root)
 
-    def stat(self, pid: int, thread: int = 0) -> Stat:
+    def stat(self, pid: int, thread: int = 0) -> ProcessStat:
         """Of a process, or of one of its threads."""
         path = f"{pid}/task/{thread}/stat" if thread else f"{pid}/stat"
         # The name of the program may hold spaces and brackets.
         fields = self.read(path).rpartition(b")")[2].split()
         try:
-            return Stat(
+            return ProcessStat(
                 fields[0].decode(),
                 int(fields[_PARENT]),
                 int(fields[_START_TICKS]),
@@ -107,7 +107,7 @@ class ProcFs:
                 int(fields[_ENV_START]) if len(fields) > _ENV_START else 0,
             )
         except (IndexError, ValueError) as error:
-            raise Denied("not as the kernel writes it") from error
+            raise AccessDeniedError("not as the kernel writes it") from error
 
     def cgroup(self, pid: int) -> tuple[CgroupLine, ...]:
         lines = os.fsdecode(self.read(f"{pid}/cgroup")).splitlines()
@@ -139,14 +139,14 @@ class ProcFs:
         """Seconds since boot, to 10 ms."""
         try:
             return float(self.read("uptime").split()[0])
-        except (Gone, Denied, IndexError, ValueError):
+        except (ProcessGoneError, AccessDeniedError, IndexError, ValueError):
             return None
 
     def hides_processes(self) -> bool:
         """Whether /proc is mounted so that processes of others cannot be seen."""
         try:
             return bool(_HIDDEN.search(self.read("self/mounts")))
-        except (Gone, Denied):
+        except (ProcessGoneError, AccessDeniedError):
             return False
 
     def is_hosts(self) -> bool:
@@ -158,16 +158,16 @@ class ProcFs:
             pass  # the next question finds out
         try:
             return self.read("2/comm").strip() == b"kthreadd"
-        except (Gone, Denied):
+        except (ProcessGoneError, AccessDeniedError):
             return False
 
     def read(self, path: str, most_bytes: int = MOST_BYTES) -> bytes:
-        """A file below the root. Raises Gone or Denied."""
+        """A file below the root. Raises ProcessGoneError or AccessDeniedError."""
         return read_file(f"{self.root}/{path}", most_bytes)
 
 
 def read_file(path: str, most_bytes: int = MOST_BYTES) -> bytes:
-    """A file of /proc or /sys. Raises Gone, or Denied, also for one of more than `most_bytes`."""
+    """A file of /proc or /sys. AccessDeniedError also for one of more than `most_bytes`."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -176,8 +176,8 @@ def read_file(path: str, most_bytes: int = MOST_BYTES) -> bytes:
             os.close(descriptor)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ESRCH, errno.ENOTDIR):
-            raise Gone(path) from error
-        raise Denied(error.strerror or "not readable") from error
+            raise ProcessGoneError(path) from error
+        raise AccessDeniedError(error.strerror or "not readable") from error
 
 
 def read_descriptor(descriptor: int, most_bytes: int) -> bytes:

@@ -42,7 +42,7 @@ class _JobClaims:
     def schedulers(self) -> list[Claim]:
         return [claim for claim in self.claims if claim.provider in _SCHEDULERS]
 
-    def is_placed(self) -> bool:
+    def is_allocated(self) -> bool:
         """Whether schedulers name its job: a pod without a name may be any."""
         return bool(self.schedulers()) and not any(map(is_nameless, self.claims))
 
@@ -63,7 +63,7 @@ class Attribution:
         whole = [claim for claim in allocations if claim.provider == SOURCE]
         allocated = _jobs([claim for claim in allocations if claim.provider != SOURCE])
         candidates = [_JobClaims(list(claims), [pid]) for pid, claims in sorted(processes.items())]
-        jobs = self._grouped(_placed(candidates, allocated))
+        jobs = self._grouped(_allocated(candidates, allocated))
         if whole and len(jobs) <= 1:
             jobs = jobs or [_JobClaims()]
             jobs[0].claims += whole
@@ -115,7 +115,9 @@ def _without_mapped(jobs: list[_JobClaims]) -> list[_JobClaims]:
     return known + [job for job in mapped if not any(k.has(job.claims[0]) for k in known)]
 
 
-def _placed(candidates: Sequence[_JobClaims], jobs: Sequence[_JobClaims]) -> Iterator[_JobClaims]:
+def _allocated(
+    candidates: Sequence[_JobClaims], jobs: Sequence[_JobClaims]
+) -> Iterator[_JobClaims]:
     """Processes that know what was allocated to them, and jobs that no process is of."""
     idle = list(jobs)
     for candidate in candidates:
@@ -134,7 +136,7 @@ def _allocated_to(candidate: _JobClaims, jobs: Sequence[_JobClaims]) -> _JobClai
     for job in jobs:
         if any(claim.job_id and job.has(claim) for claim in candidate.claims):
             return job
-    return jobs[0] if len(jobs) == 1 and not candidate.is_placed() else None
+    return jobs[0] if len(jobs) == 1 and not candidate.is_allocated() else None
 
 
 def _is_of_one(candidate: _JobClaims, jobs: Sequence[_JobClaims]) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from otel_ofu.jobs.owner import GpuHolder, PollReport
-from otel_ofu.jobs.poll import Owners, Poll, Polled, PollInputs, Step, hang_text
+from otel_ofu.jobs.poll import Owners, Poll, PollInputs, PollResult, Step, hang_text
 from otel_ofu.jobs.settings import JobSettings
 from otel_ofu.model import Device
 from otel_ofu.model.clock import Clock, SystemClock
@@ -64,7 +64,7 @@ class JobFinder:
             budget_s=budget_s,
             on_hang=self._begin_anew,
         )
-        self._polled = Polled({})
+        self._polled = PollResult({})
         self._report = PollReport()
 
     def owners(self, now_s: float) -> Owners:
@@ -111,10 +111,10 @@ class JobFinder:
             self._polled, self._report = polled, report
 
 
-def _polled(poll: Poll) -> Polled:
+def _polled(poll: Poll) -> PollResult:
     try:
         return poll.run()
     except Exception as error:
         log.debug("a poll failed", exc_info=error)
         poll.troubles.note("poll_failed", f"{type(error).__name__}: {error}")
-        return Polled({})
+        return PollResult({})

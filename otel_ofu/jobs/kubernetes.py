@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from otel_ofu.jobs.cgroups import Cgroup
 from otel_ofu.jobs.owner import JOB_ID, Claim
 from otel_ofu.jobs.settings import KubernetesSettings
-from otel_ofu.net.http_client import Failure, HttpClient, HttpError
+from otel_ofu.net.http_client import HttpClient, HttpError, HttpFailure
 from otel_ofu.net.secrets import authorization
 from otel_ofu.net.tls import TlsFiles
 
@@ -124,7 +124,7 @@ class Kubelet:
         try:
             return tuple(_pods(json.loads(self._body()), self._settings.pod_labels))
         except HttpError as error:
-            named = "kubelet_" if error.failure is Failure.TLS_FILES else ""
+            named = "kubelet_" if error.failure is HttpFailure.TLS_FILES else ""
             raise KubeletError(f"{named}{error}") from error
         except ValueError as error:
             raise KubeletError(str(error)) from error

@@ -61,7 +61,7 @@ class PollInputs:
 
 
 @dataclass(frozen=True, slots=True)
-class Polled:
+class PollResult:
     """`unowned`: processes on a GPU that no provider knows."""
 
     owners: Owners
@@ -69,7 +69,7 @@ class Polled:
     unowned: int = 0
 
 
-class LastKnown(Generic[Answer]):
+class LastAnswer(Generic[Answer]):
     """The last answer of a provider that now and then gives none, for a few polls.
 
     A kubelet that restarts would otherwise end the series of all jobs on the node and begin others.
@@ -110,10 +110,10 @@ class Poll:
         self._attribution = Attribution(settings.providers)
         self._pod_resources = PodResources(self._pod_resources_path, inputs.call_timeout_s)
         self._kubelet = Kubelet(settings.kubernetes, inputs.call_timeout_s)
-        self._holders: LastKnown[_Listed] = LastKnown(((), None))
-        self._grants: LastKnown[Sequence[Grant]] = LastKnown(())
-        self._pods_listed: LastKnown[Sequence[Pod]] = LastKnown(())
-        self._pods_logged: LastKnown[Sequence[Pod]] = LastKnown(())
+        self._holders: LastAnswer[_Listed] = LastAnswer(((), None))
+        self._grants: LastAnswer[Sequence[Grant]] = LastAnswer(())
+        self._pods_listed: LastAnswer[Sequence[Pod]] = LastAnswer(())
+        self._pods_logged: LastAnswer[Sequence[Pod]] = LastAnswer(())
 
     def successor(self) -> Poll:
         """For another thread, when this one hangs: it goes on with the last answers."""
@@ -123,10 +123,10 @@ class Poll:
         made._pods_listed, made._pods_logged = copy(self._pods_listed), copy(self._pods_logged)
         return made
 
-    def run(self) -> Polled:
+    def run(self) -> PollResult:
         self.troubles.begin()
         holders, listed_s = self._holders.update(self._listed_holders())
-        index = DeviceIndex(self._ask("the list of devices", self._inputs.devices) or ())
+        index = DeviceIndex(self._attempt("the list of devices", self._inputs.devices) or ())
         snapshots = self._snapshots(holders, listed_s)
         pods = self._pods()
         on_device = self._on_devices(holders, snapshots, pods, index)
@@ -143,7 +143,7 @@ class Poll:
         self._pod_resources.close()
         self._kubelet.close()
 
-    def _ask(self, step: Step, function: Callable[[], Answer]) -> Answer | None:
+    def _attempt(self, step: Step, function: Callable[[], Answer]) -> Answer | None:
         """The answer; None where it fails or the step is avoided."""
         if step == self.avoided:
             self.troubles.note("left_out", hang_text(step))
@@ -158,7 +158,7 @@ class Poll:
             self.step = None
 
     def _listed_holders(self) -> _Listed | None:
-        holders = self._ask("the driver's list of processes", self._inputs.processes)
+        holders = self._attempt("the driver's list of processes", self._inputs.processes)
         return None if holders is None else (holders, self._procfs.uptime_s())
 
     def _snapshots(
@@ -169,7 +169,7 @@ class Poll:
             self.troubles.note("pid_namespace", FOREIGN)
             pids = set()
         self._reader.begin(pids)
-        read = {pid: self._ask(pid, partial(self._reader.read, pid, listed_s)) for pid in pids}
+        read = {pid: self._attempt(pid, partial(self._reader.read, pid, listed_s)) for pid in pids}
         return {pid: snapshot for pid, snapshot in read.items() if snapshot}
 
     def _on_devices(
@@ -196,16 +196,18 @@ class Poll:
     def _allocations(self, pods: Pods, index: DeviceIndex) -> Iterator[tuple[str, Claim]]:
         providers = self._settings.providers
         if kubernetes.NAME in providers:
-            grants = self._grants.update(self._ask("the kubelet's pod resources", self._granted))
+            grants = self._grants.update(
+                self._attempt("the kubelet's pod resources", self._granted)
+            )
             yield from allocations.of_pods(grants, pods, index, self.troubles)
         if slurm.NAME in providers:
-            yield from self._ask("Slurm's cgroups", partial(self._of_slurm, index)) or ()
+            yield from self._attempt("Slurm's cgroups", partial(self._of_slurm, index)) or ()
         if MAPPING in providers:
             for folder in self._settings.mapping_dirs:
                 mapped = partial(self._mapped, Path(folder), index)
-                yield from self._ask(folder, mapped) or ()
+                yield from self._attempt(folder, mapped) or ()
         if SOURCE in providers:
-            owners = self._ask("the source's own owners", self._inputs.source_owners)
+            owners = self._attempt("the source's own owners", self._inputs.source_owners)
             yield from allocations.of_source(owners or {})
 
     def _granted(self) -> Sequence[Grant] | None:
@@ -233,8 +235,8 @@ class Poll:
     def _pods(self) -> Pods:
         if kubernetes.NAME not in self._settings.providers:
             return Pods()
-        listed = self._pods_listed.update(self._ask("the kubelet's list of pods", self._listed))
-        logged = self._pods_logged.update(self._ask("the folder of pod logs", self._logged))
+        listed = self._pods_listed.update(self._attempt("the kubelet's list of pods", self._listed))
+        logged = self._pods_logged.update(self._attempt("the folder of pod logs", self._logged))
         return Pods(listed, logged)
 
     def _listed(self) -> Sequence[Pod] | None:
@@ -278,8 +280,8 @@ def _device(holder: GpuHolder, index: DeviceIndex) -> str:
     return instance or holder.device_uuid
 
 
-def _polled(owners: Owners, on_device: Mapping[str, Mapping[int, Claims]]) -> Polled:
+def _polled(owners: Owners, on_device: Mapping[str, Mapping[int, Claims]]) -> PollResult:
     owned = {pid for device in owners.values() for owner in device for pid in owner.pids}
     seen = {pid for processes in on_device.values() for pid in processes}
     kept = {uuid: of_device for uuid, of_device in owners.items() if of_device}
-    return Polled(kept, len(seen), len(seen - owned))
+    return PollResult(kept, len(seen), len(seen - owned))

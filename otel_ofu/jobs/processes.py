@@ -13,7 +13,16 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from otel_ofu.files.procfs import REMEDY, WIPED, CgroupLine, Denied, Environment, Gone, ProcFs, Stat
+from otel_ofu.files.procfs import (
+    REMEDY,
+    WIPED,
+    AccessDeniedError,
+    CgroupLine,
+    Environment,
+    ProcessGoneError,
+    ProcessStat,
+    ProcFs,
+)
 from otel_ofu.jobs.cgroups import Cgroup, cgroup_of
 from otel_ofu.model.log_once import CountedLogOnce
 
@@ -75,7 +84,7 @@ class Neighbours:
                 pid = self._procfs.stat(pid).parent
                 if pid <= 1 or cgroup_of(self._procfs.cgroup(pid)).scope != cgroup.scope:
                     return
-            except (Gone, Denied):
+            except (ProcessGoneError, AccessDeniedError):
                 return
             yield pid
 
@@ -83,7 +92,7 @@ class Neighbours:
         if pid not in self._read:
             try:
                 self._read[pid] = usable_variables(self._procfs.environment(pid, self._names))
-            except (Gone, Denied):
+            except (ProcessGoneError, AccessDeniedError):
                 self._read[pid] = {}
         return self._read[pid]
 
@@ -153,14 +162,14 @@ class ProcessReader:
             if self._procfs.stat(pid).start_ticks == stat.start_ticks:
                 return snapshot
             self._troubles.note("pid_reused", PID_REUSED)
-        except Gone:
+        except ProcessGoneError:
             self._note_gone()
-        except Denied as error:
+        except AccessDeniedError as error:
             text = f"processes on a GPU are not readable: {error}; {REMEDY}"
             self._troubles.note("process_not_readable", text)
         return None
 
-    def _snapshot(self, pid: int, stat: Stat) -> ProcessSnapshot:
+    def _snapshot(self, pid: int, stat: ProcessStat) -> ProcessSnapshot:
         lines = self._procfs.cgroup(pid)
         known = self._known.get(pid)
         if known and (known.start_ticks != stat.start_ticks or known.lines != lines):
@@ -189,7 +198,7 @@ class ProcessReader:
         """None when it cannot be read, or was overwritten."""
         try:
             environment = self._procfs.environment(pid, self._names)
-        except Denied as error:
+        except AccessDeniedError as error:
             text = f"environment of processes on a GPU not readable: {error}; {REMEDY}"
             self._troubles.note("environment_not_readable", text)
             return None

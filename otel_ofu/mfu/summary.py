@@ -17,7 +17,7 @@ MAX_TOKENS_PER_S = 1e12  # starting value: above any GPU
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class JobRun:
     """What a job does on each GPU, and on which GPUs in which precision.
 
     Raises ValueError for tokens/s that are not above 0 (up to 1e12), and for a precision in which
@@ -61,14 +61,14 @@ class Run:
 
 
 def summary_lines(
-    flops: FlopsBreakdown, mistakes: Sequence[CommonMistake], run: Run | None = None
+    flops: FlopsBreakdown, mistakes: Sequence[CommonMistake], run: JobRun | None = None
 ) -> list[str]:
     """For people: a table of parts, the run's MFU, and the mistakes with their ratios."""
     return [*_cost(flops), *(_run(flops, run) if run else ()), *_mistakes(mistakes)]
 
 
 def summary_data(
-    flops: FlopsBreakdown, mistakes: Sequence[CommonMistake], run: Run | None = None
+    flops: FlopsBreakdown, mistakes: Sequence[CommonMistake], run: JobRun | None = None
 ) -> dict[str, Any]:
     """For machines: FLOPs for one token, parameters, ratios; keys carry their units."""
     data: dict[str, Any] = {
@@ -107,7 +107,7 @@ def _cost(flops: FlopsBreakdown) -> Iterator[str]:
     yield from (f"note: {note}" for note in flops.notes)
 
 
-def _run(flops: FlopsBreakdown, run: Run) -> Iterator[str]:
+def _run(flops: FlopsBreakdown, run: JobRun) -> Iterator[str]:
     yield ""
     yield f"{run.tokens_per_s_per_gpu:,.0f} tokens/s on each {run.sku.title}, {run.precision}"
     rate, peak = run.tflops(flops), run.peak_flops / TERA

@@ -32,8 +32,8 @@ class Problem:
     caret: int = 0
 
     def __str__(self) -> str:
-        place = f"{self.path}:{self.line}:{self.column}" if self.line else self.path
-        return f"{place}: {self.message}"
+        position = f"{self.path}:{self.line}:{self.column}" if self.line else self.path
+        return f"{position}: {self.message}"
 
     def with_caret(self) -> str:
         """The message, the line and a caret under the column."""

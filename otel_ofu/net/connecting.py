@@ -1,7 +1,7 @@
 """Opens the connection of one HTTP exchange: address, proxy, TLS; all within one deadline.
 
-Enters: where to and a `Cutter`. Leaves: an `http.client.HTTPConnection` with an open socket, or an
-OSError.
+Enters: where to and a `SocketDeadline`. Leaves: an `http.client.HTTPConnection` with an open
+socket, or an OSError.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from otel_ofu.net.deadline import cut
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class ConnectionTarget:
     """Where a connection goes, and the proxy on the way (a URL, or empty)."""
 
     secure: bool
@@ -37,7 +37,7 @@ class Origin:
         return {"Proxy-Authorization": f"Basic {b64encode(pair).decode('ascii')}"}
 
 
-class Cutter:
+class SocketDeadline:
     """The socket that an exchange uses now, and until when: it is shut when the time is up."""
 
     def __init__(self, timeout_s: float) -> None:
@@ -66,13 +66,13 @@ class Cutter:
 
 
 def open_connection(
-    origin: Origin, context: ssl.SSLContext | None, cutter: Cutter
+    origin: ConnectionTarget, context: ssl.SSLContext | None, cutter: SocketDeadline
 ) -> http.client.HTTPConnection:
     """`context` for an origin with TLS. The look-up of the name has the bounds of the system."""
     if origin.proxy:
         sock = _connected(*_proxy_address(origin.proxy), cutter)
         if origin.secure:
-            _ask_for_tunnel(sock, origin)
+            _open_tunnel(sock, origin)
     else:
         sock = _connected(origin.host, origin.port, cutter)
     if context is not None:
@@ -85,7 +85,7 @@ def open_connection(
     return connection
 
 
-def _connected(host: str, port: int, cutter: Cutter) -> socket.socket:
+def _connected(host: str, port: int, cutter: SocketDeadline) -> socket.socket:
     """Tries each address of the host."""
     problem: OSError | None = None
     for family, kind, protocol, _, address in socket.getaddrinfo(
@@ -113,7 +113,7 @@ def _proxy_address(proxy: str) -> tuple[str, int]:
     return parts.hostname, parts.port or 80
 
 
-def _ask_for_tunnel(sock: socket.socket, origin: Origin) -> None:
+def _open_tunnel(sock: socket.socket, origin: ConnectionTarget) -> None:
     host = f"[{origin.host}]" if ":" in origin.host else origin.host
     target = f"{host.encode('idna').decode() if not host.isascii() else host}:{origin.port}"
     lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]

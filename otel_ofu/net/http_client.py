@@ -21,7 +21,7 @@ from types import MappingProxyType
 from typing import Literal
 from urllib.parse import quote, urlsplit
 
-from otel_ofu.net.connecting import Cutter, Origin, open_connection
+from otel_ofu.net.connecting import ConnectionTarget, SocketDeadline, open_connection
 from otel_ofu.net.deadline import deadline
 from otel_ofu.net.gunzip import Gunzip, GunzipError
 from otel_ofu.net.proxy import proxy_for
@@ -36,7 +36,7 @@ _URL_CHARACTERS = "!#$%&'()*+,/:;=?@[]~"
 Method = Literal["GET", "POST"]
 
 
-class Failure(Enum):
+class HttpFailure(Enum):
     """Why there is no answer, for callers that add a hint."""
 
     TIMEOUT = auto()
@@ -49,18 +49,18 @@ class Failure(Enum):
 
 
 _FAILURES = (
-    (ssl.SSLCertVerificationError, Failure.UNTRUSTED),
-    (TlsError, Failure.TLS_FILES),
-    (socket.gaierror, Failure.NO_HOST),
-    (ConnectionRefusedError, Failure.REFUSED),
-    (http.client.IncompleteRead, Failure.CUT_OFF),
+    (ssl.SSLCertVerificationError, HttpFailure.UNTRUSTED),
+    (TlsError, HttpFailure.TLS_FILES),
+    (socket.gaierror, HttpFailure.NO_HOST),
+    (ConnectionRefusedError, HttpFailure.REFUSED),
+    (http.client.IncompleteRead, HttpFailure.CUT_OFF),
 )
 
 
 class HttpError(Exception):
     """There is no complete answer. The message has neither the URL nor a header."""
 
-    def __init__(self, message: str, failure: Failure = Failure.OTHER) -> None:
+    def __init__(self, message: str, failure: HttpFailure = HttpFailure.OTHER) -> None:
         super().__init__(message)
         self.failure = failure
 
@@ -123,7 +123,7 @@ class HttpClient:
         self._tls = tls or TlsFiles()
         self._limit_bytes = limit_bytes
         self._environ = environ
-        self._origin = Origin(secure=False, host="", port=0)
+        self._origin = ConnectionTarget(secure=False, host="", port=0)
         self._connection: http.client.HTTPConnection | None = None
 
     def get(self, url: str, headers: Mapping[str, str], timeout_s: float) -> Response:
@@ -141,8 +141,8 @@ class HttpClient:
             connection.close()
 
     def _bounded(self, request: _Request, timeout_s: float) -> Response:
-        cutter = Cutter(timeout_s)
-        late = HttpError(f"no complete answer within {timeout_s:g} s", Failure.TIMEOUT)
+        cutter = SocketDeadline(timeout_s)
+        late = HttpError(f"no complete answer within {timeout_s:g} s", HttpFailure.TIMEOUT)
         with deadline(timeout_s, cutter.shut) as passed:
             try:
                 response = self._sent(request, cutter)
@@ -157,7 +157,7 @@ class HttpClient:
             raise late
         return response
 
-    def _sent(self, request: _Request, cutter: Cutter) -> Response:
+    def _sent(self, request: _Request, cutter: SocketDeadline) -> Response:
         origin = _origin(request.url, self._environ)
         kept = self._kept(origin)
         try:
@@ -169,14 +169,16 @@ class HttpClient:
                 raise
             return self._exchange(self._opened(origin, cutter), request, cutter)
 
-    def _kept(self, origin: Origin) -> http.client.HTTPConnection | None:
+    def _kept(self, origin: ConnectionTarget) -> http.client.HTTPConnection | None:
         """The connection of the last exchange, if it goes there and is still open."""
         connection = self._connection
         if connection is None or connection.sock is None or origin != self._origin:
             return None
         return None if _is_readable(connection.sock) else connection
 
-    def _opened(self, origin: Origin, cutter: Cutter) -> http.client.HTTPConnection:
+    def _opened(
+        self, origin: ConnectionTarget, cutter: SocketDeadline
+    ) -> http.client.HTTPConnection:
         self.close()
         context = client_context(self._tls) if origin.secure else None
         self._connection = open_connection(origin, context, cutter)
@@ -184,7 +186,7 @@ class HttpClient:
         return self._connection
 
     def _exchange(
-        self, connection: http.client.HTTPConnection, request: _Request, cutter: Cutter
+        self, connection: http.client.HTTPConnection, request: _Request, cutter: SocketDeadline
     ) -> Response:
         cutter.use(connection.sock)
         is_whole = _send(connection, request, self._origin)
@@ -204,16 +206,18 @@ class _Request:
     headers: Mapping[str, str]
 
 
-def _origin(url: str, environ: Mapping[str, str]) -> Origin:
+def _origin(url: str, environ: Mapping[str, str]) -> ConnectionTarget:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("no URL of HTTP")
     port = parts.port or (443 if parts.scheme == "https" else 80)
     proxy = proxy_for(environ, parts.scheme, parts.hostname, port)
-    return Origin(parts.scheme == "https", parts.hostname, port, proxy)
+    return ConnectionTarget(parts.scheme == "https", parts.hostname, port, proxy)
 
 
-def _send(connection: http.client.HTTPConnection, request: _Request, origin: Origin) -> bool:
+def _send(
+    connection: http.client.HTTPConnection, request: _Request, origin: ConnectionTarget
+) -> bool:
     """Whether all of it was taken: a server may answer, with 413 say, and not read the rest."""
     headers = {"User-Agent": "otel-ofu", "Accept-Encoding": "gzip", **request.headers}
     parts = urlsplit(request.url)
@@ -258,7 +262,7 @@ def _is_readable(sock: socket.socket) -> bool:
 def _error(error: Exception) -> HttpError:
     if isinstance(error, HttpError):
         return error
-    failure = next((f for kind, f in _FAILURES if isinstance(error, kind)), Failure.OTHER)
+    failure = next((f for kind, f in _FAILURES if isinstance(error, kind)), HttpFailure.OTHER)
     return HttpError(_of_system(error) if isinstance(error, OSError) else _text(error), failure)
 
 

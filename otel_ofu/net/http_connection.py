@@ -18,8 +18,8 @@ from otel_ofu.net.http_limits import Connections
 from otel_ofu.net.http_message import (
     BadRequestError,
     ChunkedBody,
-    Head,
     PlainBody,
+    RequestHead,
     parse_head,
 )
 from otel_ofu.net.http_service import (
@@ -38,11 +38,14 @@ _END_OF_HEAD = b"\r\n\r\n"
 _LINGER_S = 1.0
 
 
-class Connection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """One client. A request is read, handed over, answered; then comes the next one."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, shared: Connections[Connection], sock: socket.socket
+        self,
+        loop: asyncio.AbstractEventLoop,
+        shared: Connections[HttpConnection],
+        sock: socket.socket,
     ) -> None:
         self._loop = loop
         self._shared = shared
@@ -50,7 +53,7 @@ class Connection(asyncio.Protocol):
         self._sock = sock
         self._buffer = bytearray()
         self._content: bytes | bytearray = b""
-        self._head: Head | None = None
+        self._head: RequestHead | None = None
         self._route: HttpRoute | None = None
         self._body: PlainBody | ChunkedBody | None = None
         self._number = 0
@@ -157,7 +160,7 @@ class Connection(asyncio.Protocol):
         self._find_route(head)
         return not self._refused
 
-    def _find_route(self, head: Head) -> None:
+    def _find_route(self, head: RequestHead) -> None:
         found = self._shared.service.find(head)
         if isinstance(found, Refusal):
             self._refuse(found)

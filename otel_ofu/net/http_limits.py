@@ -37,7 +37,7 @@ class HttpLimits:
     heartbeat_s: float = 15.0
 
 
-class Budget:
+class MemoryBudget:
     """Bytes that all requests together may hold. Thread-safe."""
 
     def __init__(self, most: int) -> None:
@@ -60,13 +60,13 @@ class Budget:
             self._left += size
 
 
-class Client(Protocol):
+class ServerConnection(Protocol):
     """A connection that may have to make way."""
 
     def abort(self) -> None: ...
 
 
-ClientT = TypeVar("ClientT", bound=Client)
+ClientT = TypeVar("ClientT", bound=ServerConnection)
 
 
 class Connections(Generic[ClientT]):
@@ -77,10 +77,12 @@ class Connections(Generic[ClientT]):
     keep out one that asks at once. One whose body comes or whose answer is made stays.
     """
 
-    def __init__(self, service: HttpService, limits: HttpLimits, budget: Budget | None) -> None:
+    def __init__(
+        self, service: HttpService, limits: HttpLimits, budget: MemoryBudget | None
+    ) -> None:
         self.service = service
         self.limits = limits
-        self.budget = budget or Budget(limits.pending_bytes)
+        self.budget = budget or MemoryBudget(limits.pending_bytes)
         self.most = min(limits.connections, open_files() // 2)
         self._failures = LogOnce(_log, "HTTP server: ", level=logging.ERROR)
         self._open: dict[ClientT, None] = {}

@@ -1,6 +1,6 @@
 """HTTP/1.1 requests taken apart, strictly: the head, a body with its length or in chunks, gzip.
 
-Enters: bytes. Leaves: a `Head`, content, or a BadRequestError with the status to answer.
+Enters: bytes. Leaves: a `RequestHead`, content, or a BadRequestError with the status to answer.
 Source: RFC 9110, RFC 9112.
 """
 
@@ -42,7 +42,7 @@ class BadRequestError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class RequestHead:
     """`length` None: the body is chunked. Header names are in lower case."""
 
     method: str
@@ -53,7 +53,7 @@ class Head:
     expects_continue: bool = False
 
 
-def parse_head(raw: bytes) -> Head:
+def parse_head(raw: bytes) -> RequestHead:
     """The head of a request, without the empty line that ends it."""
     first, *lines = raw.split(b"\r\n")
     found = _REQUEST_LINE.fullmatch(first)
@@ -67,7 +67,7 @@ def parse_head(raw: bytes) -> Head:
     options = {part.strip().lower() for part in headers.get("connection", "").split(",")}
     keep_alive = "close" not in options and (is_1_1 or "keep-alive" in options)
     expects = is_1_1 and headers.get("expect", "").lower() == "100-continue"
-    return Head(method, path, headers, keep_alive, _length(headers, is_1_1=is_1_1), expects)
+    return RequestHead(method, path, headers, keep_alive, _length(headers, is_1_1=is_1_1), expects)
 
 
 def _headers(lines: list[bytes]) -> dict[str, str]:

@@ -12,8 +12,8 @@ import socket
 import ssl
 import threading
 
-from otel_ofu.net.http_connection import Connection
-from otel_ofu.net.http_limits import Budget, Connections, HttpLimits
+from otel_ofu.net.http_connection import HttpConnection
+from otel_ofu.net.http_limits import Connections, HttpLimits, MemoryBudget
 from otel_ofu.net.http_service import HttpService
 from otel_ofu.net.listen import (
     SocketAddress,
@@ -43,12 +43,12 @@ class HttpServer:
         limits: HttpLimits,
         *,
         context: ssl.SSLContext | None = None,
-        budget: Budget | None = None,
+        budget: MemoryBudget | None = None,
     ) -> None:
         self._listeners = listen(address)
         self.address = bound_to(address, self._listeners[0])
         self._loop = asyncio.new_event_loop()
-        self._shared: Connections[Connection] = Connections(service, limits, budget)
+        self._shared: Connections[HttpConnection] = Connections(service, limits, budget)
         self._context = context
         self._accepting: set[asyncio.Task[object]] = set()
         self._thread = threading.Thread(target=self._run, name=f"http {self.address}", daemon=True)
@@ -103,7 +103,7 @@ class HttpServer:
             self._loop.add_reader(listener, self._accept, listener)
 
     def _open(self, accepted: socket.socket) -> None:
-        connection = Connection(self._loop, self._shared, accepted)
+        connection = HttpConnection(self._loop, self._shared, accepted)
         self._shared.enter(connection)
         task: asyncio.Task[object] = self._loop.create_task(
             self._loop.connect_accepted_socket(
@@ -117,7 +117,7 @@ class HttpServer:
         task.add_done_callback(lambda task: self._opened(task, connection, accepted))
 
     def _opened(
-        self, task: asyncio.Task[object], connection: Connection, accepted: socket.socket
+        self, task: asyncio.Task[object], connection: HttpConnection, accepted: socket.socket
     ) -> None:
         self._accepting.discard(task)
         error = None if task.cancelled() else task.exception()

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from otel_ofu.net.http_message import Head, gunzip
+from otel_ofu.net.http_message import RequestHead, gunzip
 
 _TEXT = "text/plain; charset=utf-8"
 
@@ -19,7 +19,7 @@ _TEXT = "text/plain; charset=utf-8"
 class HttpRequest:
     """A request whose body is there, as it came; it is within the limit of its route."""
 
-    head: Head
+    head: RequestHead
     body: bytes
 
     @property
@@ -113,11 +113,11 @@ class HttpRoute:
     method: str
     path: str
     handle: Callable[[HttpRequest, Reply], None]
-    check: Callable[[Head], Refusal | None] = lambda _head: None
+    check: Callable[[RequestHead], Refusal | None] = lambda _head: None
     body_bytes: int = 0
 
 
-def plain_text(_head: Head | None, refusal: Refusal) -> HttpResponse:
+def plain_text(_head: RequestHead | None, refusal: Refusal) -> HttpResponse:
     """A refusal as a line of text."""
     body = f"{refusal.message}\n".encode("utf-8", "replace")
     return HttpResponse(body, status=refusal.status, headers=refusal.headers)
@@ -133,7 +133,7 @@ class HttpService:
         self,
         routes: Sequence[HttpRoute],
         allows: Callable[[str], bool] | None = None,
-        refused: Callable[[Head | None, Refusal], HttpResponse] = plain_text,
+        refused: Callable[[RequestHead | None, Refusal], HttpResponse] = plain_text,
     ) -> None:
         self.refused = refused
         self._allows = allows
@@ -144,7 +144,7 @@ class HttpService:
             if "GET" in methods:
                 methods["HEAD"] = methods["GET"]
 
-    def find(self, head: Head) -> HttpRoute | Refusal:
+    def find(self, head: RequestHead) -> HttpRoute | Refusal:
         """The route of a head whose body is welcome."""
         if self._allows and not self._allows(head.headers.get("authorization", "")):
             return Refusal(401, "a bearer token is required")
@@ -159,13 +159,13 @@ class HttpService:
         return route.check(head) or _body_refusal(head, route) or route
 
 
-def content_coding(head: Head) -> str:
+def content_coding(head: RequestHead) -> str:
     """`gzip`, or empty for none."""
     given = head.headers.get("content-encoding", "").lower()
     return "" if given == "identity" else given
 
 
-def _body_refusal(head: Head, route: HttpRoute) -> Refusal | None:
+def _body_refusal(head: RequestHead, route: HttpRoute) -> Refusal | None:
     coding = content_coding(head)
     if coding not in ("gzip", ""):
         return Refusal(415, f"Content-Encoding {coding[:80]!r}; allowed: gzip, identity")

@@ -80,7 +80,7 @@ def _fact(name: str, value: float) -> str:
     return f"{name.replace('_', ' ')} {number(value)}"
 
 
-def whom(labels: Mapping[str, str]) -> str:
+def subject(labels: Mapping[str, str]) -> str:
     """`job 4242 (llama), GPU-1 on node7`: the job first, whose people are called."""
     job, name = labels.get("ofu_job_id", ""), labels.get("slurm_job_name", "")
     parts = [f"job {job} ({name})" if name and name != job else f"job {job}"] if job else []

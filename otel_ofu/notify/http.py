@@ -23,7 +23,7 @@ from otel_ofu.notify.alert import iso
 from otel_ofu.notify.checks import secret_mistakes
 from otel_ofu.outbox.batch import Body
 from otel_ofu.outbox.outcome import Delivered, Outcome, Refused, TooLarge, Unavailable, short
-from otel_ofu.outbox.posting import Poster, asked_delay_s
+from otel_ofu.outbox.posting import Poster, requested_delay_s
 
 _TOO_LARGE = 413
 # These are about the way or a credential, which somebody will mend, and not about the message.
@@ -170,7 +170,7 @@ def _outcome(answer: Response, secrets: tuple[str, ...]) -> Outcome:
     if answer.status == _TOO_LARGE:
         return TooLarge(message)
     if answer.status in _MENDABLE or answer.status >= _SERVER_ERROR:
-        return Unavailable(message, asked_delay_s(answer))
+        return Unavailable(message, requested_delay_s(answer))
     return Refused(message)
 
 

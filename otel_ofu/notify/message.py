@@ -128,7 +128,7 @@ def text_of(alert: Alert, options: MessageOptions) -> str:
 def headline(alert: Alert, now_s: float, zone: tzinfo) -> str:
     """`CRITICAL job 4242 since 03:02 UTC (1 h 12 min): OFU 11 % now, 43 % before. LowOfu`."""
     finding = alert.finding
-    who = text.whom(alert.labels) or (f"{finding.count} findings" if finding.count > 1 else "")
+    who = text.subject(alert.labels) or (f"{finding.count} findings" if finding.count > 1 else "")
     bad = text.how_bad(finding.facts) or _compared(finding)
     tail = f": {bad}. {finding.rule}" if bad else f": {finding.rule}"
     return " ".join(part for part in (_head(alert), who, _when(alert, now_s, zone)) if part) + tail
@@ -188,7 +188,7 @@ def _alert_view(alert: Alert, now_s: float, zone: tzinfo) -> dict[str, object]:
         "link": finding.link or (first.link if first else ""),
         "severity": alert.labels.get("severity", ""),
         "rule": finding.rule,
-        "whom": text.whom(alert.labels),
+        "whom": text.subject(alert.labels),
         "since": text.local_time(alert.starts_s, now_s, zone),
         "lasted": text.duration((alert.ends_s or now_s) - alert.starts_s),
         "how_bad": text.how_bad(finding.facts),

@@ -116,11 +116,11 @@ class Router:
         for alert in alerts:
             self._unsaved.alerts.add(alert.id)
             if alert.firing:
-                self._place(alert, now_s)
+                self._assign(alert, now_s)
         self._alertmanagers.push(alerts)
         self._save()
 
-    def _place(self, alert: Alert, now_s: float) -> None:
+    def _assign(self, alert: Alert, now_s: float) -> None:
         for route in self._routes.matching(alert.labels):
             if route.receiver and not self._groups.holds(alert, route):
                 self._unsaved.groups.add(self._groups.put(alert, route, now_s).key)

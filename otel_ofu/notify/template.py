@@ -22,7 +22,7 @@ _MOST_CHARACTERS = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class TemplateSection:
     """Shown for each item, or once for what is neither a list nor empty; `inverted`: if empty."""
 
     name: str
@@ -35,7 +35,7 @@ class Name:
     name: str
 
 
-Part = str | Name | Section
+Part = str | Name | TemplateSection
 
 
 def parse_template(text: str) -> Sequence[Part]:
@@ -56,9 +56,9 @@ def parse_template(text: str) -> Sequence[Part]:
 def names_of(parts: Sequence[Part]) -> Iterator[str]:
     """Every name that a template uses."""
     for part in parts:
-        if isinstance(part, Name | Section):
+        if isinstance(part, Name | TemplateSection):
             yield part.name
-        if isinstance(part, Section):
+        if isinstance(part, TemplateSection):
             yield from names_of(part.parts)
 
 
@@ -97,7 +97,7 @@ def _parse(tokens: list[str], inside: str, lines: _Lines) -> tuple[list[Part], l
             return parts, tokens
         if mark:
             inner, tokens = _parse(tokens, name, lines)
-            parts.append(Section(name, mark == "^", inner))
+            parts.append(TemplateSection(name, mark == "^", inner))
         else:
             parts.append(Name(name))
 
@@ -110,14 +110,14 @@ def _render(
             out.append(part)
             continue
         value = _look_up(part.name, views)
-        if isinstance(part, Section):
+        if isinstance(part, TemplateSection):
             for view in _views(part, value):
                 _render(part.parts, (*views, view), insert, out)
         elif not _empty(value):
             out.append(insert(str(value)))
 
 
-def _views(section: Section, value: Value) -> Sequence[Value]:
+def _views(section: TemplateSection, value: Value) -> Sequence[Value]:
     if section.inverted:
         return (None,) if _empty(value) else ()
     if _empty(value):

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
-from otel_ofu.net.http_client import Failure, HttpClient, HttpError, Response
+from otel_ofu.net.http_client import HttpClient, HttpError, HttpFailure, Response
 from otel_ofu.net.tls import TlsFiles, check_tls_files
 from otel_ofu.outbox.outcome import MAX_RETRY_AFTER_S, Unavailable
 
@@ -33,14 +33,14 @@ class Poster:
         try:
             return self._client.post(url, data, headers, timeout_s)
         except HttpError as error:
-            late = error.failure is Failure.TIMEOUT
+            late = error.failure is HttpFailure.TIMEOUT
             return Unavailable(f"no answer within {timeout_s:g} s" if late else str(error))
 
     def close(self) -> None:
         self._client.close()
 
 
-def asked_delay_s(response: Response) -> float | None:
+def requested_delay_s(response: Response) -> float | None:
     """Seconds that the server asks for before the next attempt."""
     return retry_after_s(response.headers.get("retry-after"))
 

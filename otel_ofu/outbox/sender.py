@@ -16,7 +16,7 @@ from otel_ofu.model.clock import Clock
 from otel_ofu.outbox.batch import Batch, Body, Priority
 from otel_ofu.outbox.outcome import Delivered, Outcome, Refused, TooLarge, Transport, Unavailable
 from otel_ofu.outbox.queues import Queue, QueueStats
-from otel_ofu.outbox.tally import Observe, Tally
+from otel_ofu.outbox.tally import DeliveryCounts, Observe
 
 _log = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class Sender:
         self._clock = clock
         self._backoff = backoff or Backoff()
         self._chance: Callable[[], float] = random.Random().random  # noqa: S311 - jitter only
-        self._tally = Tally(queue.exporter, observe)
+        self._tally = DeliveryCounts(queue.exporter, observe)
         self._progress = {priority: _Progress() for priority in Priority}
         self._end_s: float | None = None
         self._thread = threading.Thread(

@@ -17,7 +17,7 @@ Observe = Callable[[str, str, int], None]
 _MOST_LINES = 50
 
 
-class Tally:
+class DeliveryCounts:
     """`sent`, `rejected`, `retries` and `dropped` (by reason) count since the start.
 
     `route` is what goes where, as text; each route fails and recovers by itself.

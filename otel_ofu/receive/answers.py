@@ -18,7 +18,7 @@ PROTOBUF = "application/x-protobuf"
 JSON = "application/json"
 
 
-class Code(IntEnum):
+class GrpcCode(IntEnum):
     """Codes of gRPC, as google.rpc.Status has them. Source: google/rpc/code.proto."""
 
     INVALID_ARGUMENT = 3
@@ -31,19 +31,19 @@ class Code(IntEnum):
 
 
 _CODES = {
-    401: Code.UNAUTHENTICATED,
-    404: Code.NOT_FOUND,
-    405: Code.UNIMPLEMENTED,
-    429: Code.UNAVAILABLE,
-    500: Code.INTERNAL,
-    501: Code.UNIMPLEMENTED,
-    503: Code.UNAVAILABLE,
+    401: GrpcCode.UNAUTHENTICATED,
+    404: GrpcCode.NOT_FOUND,
+    405: GrpcCode.UNIMPLEMENTED,
+    429: GrpcCode.UNAVAILABLE,
+    500: GrpcCode.INTERNAL,
+    501: GrpcCode.UNIMPLEMENTED,
+    503: GrpcCode.UNAVAILABLE,
 }
 
 
-def code_of(refusal: Refusal) -> Code:
+def code_of(refusal: Refusal) -> GrpcCode:
     """What the sender did wrong, unless the status says otherwise."""
-    return _CODES.get(refusal.status, Code.INVALID_ARGUMENT)
+    return _CODES.get(refusal.status, GrpcCode.INVALID_ARGUMENT)
 
 
 def content_type(form: Form) -> str:

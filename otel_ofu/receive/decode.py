@@ -14,13 +14,13 @@ import numpy as np
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.model import Entity
 from otel_ofu.net.fast_protobuf import require_fast_protobuf
-from otel_ofu.receive.intake import FORGET_S, Gate, Intake, PointBatch, owner_of
+from otel_ofu.receive.intake import FORGET_S, Intake, IntakeLimiter, PointBatch, owner_of
 from otel_ofu.receive.keys import JobNames
 from otel_ofu.receive.layouts import Bytes, Columns, Layout, SharedLayouts
 from otel_ofu.receive.otlp_json import read_json
-from otel_ofu.receive.points import Count, MalformedError, RawResource, Sizes
+from otel_ofu.receive.points import MalformedError, RawResource, RequestSizeCount, RequestSizeLimits
 from otel_ofu.receive.rejected import NameCounts
-from otel_ofu.receive.sorter import Owner, Sorted, Sorter
+from otel_ofu.receive.sorter import Owner, PointSorter, SortedPoints
 from otel_ofu.receive.wire import WireReader, resource_slices
 
 # Starting values: forms of one resource that are remembered, and how often the forgotten go.
@@ -59,13 +59,13 @@ class Decoder:
         registry: Registry,
         names: JobNames | None = None,
         max_entities: int = 200_000,
-        sizes: Sizes | None = None,
+        sizes: RequestSizeLimits | None = None,
     ) -> None:
         require_fast_protobuf()
-        self._sizes = sizes or Sizes()
+        self._sizes = sizes or RequestSizeLimits()
         self._max_entities = max_entities
-        self._sorter = Sorter(registry, names)
-        self._gate = Gate(max_entities)
+        self._sorter = PointSorter(registry, names)
+        self._gate = IntakeLimiter(max_entities)
         self._reader = WireReader()
         self._shared = SharedLayouts()
         self._known: dict[bytes, _KnownResource] = {}
@@ -85,7 +85,7 @@ class Decoder:
         """A protobuf request. Raises MalformedError: then nothing of it was taken."""
         self._sweep(now_s)
         work = _Decoding(raw, np.frombuffer(raw, np.uint8), Intake(), now_s)
-        count = Count(self._sizes)
+        count = RequestSizeCount(self._sizes)
         slices = resource_slices(raw, count)
         found = [
             self._layout(work, span) or self._reader.resource(raw, *span, count) for span in slices
@@ -109,7 +109,7 @@ class Decoder:
         """A JSON request. Raises MalformedError: then nothing of it was taken."""
         self._sweep(now_s)
         work = _Decoding(raw, np.frombuffer(raw, np.uint8), Intake(), now_s)
-        for resource in read_json(raw, Count(self._sizes)):
+        for resource in read_json(raw, RequestSizeCount(self._sizes)):
             # JSON has no bytes to know a resource by.
             mark = b"json:" + repr(resource.attributes).encode("utf-8", "replace")
             self._take(work, resource, self._know(mark, now_s))
@@ -160,7 +160,7 @@ class Decoder:
         known.seen_s = now_s
         return known
 
-    def _take(self, work: _Decoding, resource: RawResource, known: _KnownResource) -> Sorted:
+    def _take(self, work: _Decoding, resource: RawResource, known: _KnownResource) -> SortedPoints:
         result = self._sorter.sort(resource)
         for group in result.groups:
             values = np.array([[p.point.value for p in group.points]], np.float64)
@@ -174,7 +174,7 @@ class Decoder:
             self._end(result, known, work.intake)
         return result
 
-    def _end(self, result: Sorted, known: _KnownResource, intake: Intake) -> None:
+    def _end(self, result: SortedPoints, known: _KnownResource, intake: Intake) -> None:
         """An entity ends with the last of its series."""
         known.layouts.clear()  # a series that comes back has to be noted as living
         for owner, keys in result.ended.items():
@@ -208,7 +208,7 @@ def _head(raw: bytes, start: int, end: int) -> bytes:
     return raw[start : at + length] if at + length <= end else b""
 
 
-def _account(result: Sorted | Layout, intake: Intake) -> None:
+def _account(result: SortedPoints | Layout, intake: Intake) -> None:
     intake.ignored += result.ignored
     if result.rejected.points:
         intake.rejected.update(result.rejected)

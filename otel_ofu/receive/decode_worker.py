@@ -1,7 +1,7 @@
 """Decoding, one request at a time: those that have to wait do so in a bounded queue.
 
-Enters: bodies from all servers. Leaves: an `Outcome` for each, and everything good in the store
-within a fifth of a second.
+Enters: bodies from all servers. Leaves: an `DecodeOutcome` for each, and everything good in the
+store within a fifth of a second.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FLUSH_POINTS = 50_000
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class DecodeOutcome:
     """`refusal` None: taken, but for `rejected` points, which `message` explains."""
 
     refusal: Refusal | None = None
@@ -43,14 +43,14 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class DecodeTask:
     """One body. `reply` is called once, from any thread, and must not raise."""
 
     body: bytes
     form: Form
     gzipped: bool
     limit: int
-    reply: Callable[[Outcome], None]
+    reply: Callable[[DecodeOutcome], None]
 
 
 class DecodeWorker:
@@ -60,7 +60,7 @@ class DecodeWorker:
         self._decoder = decoder
         self._buffer = buffer
         self._clock = clock
-        self._tasks: queue.Queue[Task | None] = queue.Queue(waiting)
+        self._tasks: queue.Queue[DecodeTask | None] = queue.Queue(waiting)
         self._counts: Counter[str] = Counter()
         self._reasons: Counter[str] = Counter()
         self._failures: set[str] = set()
@@ -82,7 +82,7 @@ class DecodeWorker:
     def start(self) -> None:
         self._thread.start()
 
-    def offer(self, task: Task) -> bool:
+    def offer(self, task: DecodeTask) -> bool:
         """Takes a task, or says that there are too many, or that it is over.
 
         A small one is done at once when nobody else is at it: handing it to another thread and
@@ -102,7 +102,7 @@ class DecodeWorker:
             return False
         return True
 
-    def _done_at_once(self, task: Task) -> bool:
+    def _done_at_once(self, task: DecodeTask) -> bool:
         if not self._lock.acquire(blocking=False):
             return False
         try:
@@ -130,7 +130,7 @@ class DecodeWorker:
         while True:
             left_s = flushed_s + FLUSH_S - self._clock.monotonic_s()
             task = self._next(left_s)
-            if isinstance(task, Task):
+            if isinstance(task, DecodeTask):
                 with self._lock:
                     outcome = self._outcome(task)
                 task.reply(outcome)
@@ -142,24 +142,24 @@ class DecodeWorker:
             if task is None:
                 return
 
-    def _next(self, wait_s: float) -> Task | str | None:
+    def _next(self, wait_s: float) -> DecodeTask | str | None:
         try:
             return self._tasks.get(timeout=max(0.001, wait_s))
         except queue.Empty:
             return "nothing"
 
-    def _outcome(self, task: Task) -> Outcome:
+    def _outcome(self, task: DecodeTask) -> DecodeOutcome:
         try:
             return self._taken(task)
         except (MalformedError, BadRequestError) as error:
             self._counts["refused"] += 1
             status = error.status if isinstance(error, BadRequestError) else 400
-            return Outcome(Refusal(status, str(error)))
+            return DecodeOutcome(Refusal(status, str(error)))
         except Exception as error:  # noqa: BLE001 - one bad request must not end the thread
             self._fail("a request could not be decoded", error)
-            return Outcome(Refusal(500, "the request could not be decoded"))
+            return DecodeOutcome(Refusal(500, "the request could not be decoded"))
 
-    def _taken(self, task: Task) -> Outcome:
+    def _taken(self, task: DecodeTask) -> DecodeOutcome:
         now_s = self._clock.now_s()
         raw = gunzip(task.body, task.limit) if task.gzipped else task.body
         decode = self._decoder.decode if task.form == "protobuf" else self._decoder.decode_json
@@ -170,7 +170,7 @@ class DecodeWorker:
         self._counts["ignored"] += intake.ignored
         self._counts["rejected"] += rejected.points
         self._reasons.update(rejected.counts)
-        return Outcome(None, rejected.points, str(rejected))
+        return DecodeOutcome(None, rejected.points, str(rejected))
 
     def _flush(self) -> None:
         try:
@@ -187,7 +187,7 @@ class DecodeWorker:
             _log.error("OTLP receiver: %s: %s", what, cause, exc_info=error)
 
 
-def _unpacked(task: Task) -> Task | None:
+def _unpacked(task: DecodeTask) -> DecodeTask | None:
     """The task without its compression, if it is a small one then."""
     if not task.gzipped:
         return task if len(task.body) <= SMALL_BYTES else None

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from otel_ofu.net.http_auth import BearerToken
-from otel_ofu.net.http_limits import Budget, HttpLimits
+from otel_ofu.net.http_limits import HttpLimits, MemoryBudget
 from otel_ofu.net.http_service import Refusal, busy, stopping
 from otel_ofu.net.settings import Address
 from otel_ofu.net.tls import ServerTls
 from otel_ofu.receive.answers import code_of, success, trailers
-from otel_ofu.receive.decode_worker import Outcome, Task
+from otel_ofu.receive.decode_worker import DecodeOutcome, DecodeTask
 from otel_ofu.receive.settings import OtlpReceiverSettings
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ _MOST_CALLS = 4096
 class GrpcDependencies:
     """What calls need: who takes their bodies, how much they may take, and who may call."""
 
-    offer: Callable[[Task], bool]
-    budget: Budget
+    offer: Callable[[DecodeTask], bool]
+    budget: MemoryBudget
     settings: OtlpReceiverSettings
     limits: HttpLimits
     token: BearerToken | None
@@ -115,7 +115,7 @@ class _Calls:
 
     def export(self, body: bytes, context: grpc.ServicerContext) -> bytes:
         refusal = self._before(context)
-        outcome = Outcome(refusal) if refusal else self._taken(body)
+        outcome = DecodeOutcome(refusal) if refusal else self._taken(body)
         if outcome.refusal is not None:
             _abort(context, outcome.refusal)
         return success("protobuf", outcome.rejected, outcome.message)
@@ -135,17 +135,17 @@ class _Calls:
             return busy()
         return None
 
-    def _taken(self, body: bytes) -> Outcome:
+    def _taken(self, body: bytes) -> DecodeOutcome:
         if not self._needs.budget.take(len(body)):
-            return Outcome(busy())
-        answer: Future[Outcome] = Future()
-        task = Task(body, "protobuf", gzipped=False, limit=len(body), reply=answer.set_result)
+            return DecodeOutcome(busy())
+        answer: Future[DecodeOutcome] = Future()
+        task = DecodeTask(body, "protobuf", gzipped=False, limit=len(body), reply=answer.set_result)
         try:
             if not self._needs.offer(task):
-                return Outcome(busy())
+                return DecodeOutcome(busy())
             return answer.result(_PATIENCE_S)
         except TimeoutError:
-            return Outcome(stopping())
+            return DecodeOutcome(stopping())
         finally:
             self._needs.budget.give(len(body))
 

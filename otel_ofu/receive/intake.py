@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from otel_ofu.model import Entity
 from otel_ofu.receive.layouts import Doubles, KeySet
-from otel_ofu.receive.rejected import Rejected
+from otel_ofu.receive.rejected import RejectedPoints
 from otel_ofu.receive.sorter import Owner
 
 FUTURE_S = 60.0
@@ -45,12 +45,12 @@ class Intake:
 
     batches: list[PointBatch] = field(default_factory=list)
     ended: list[Owner] = field(default_factory=list)
-    rejected: Rejected = field(default_factory=Rejected)
+    rejected: RejectedPoints = field(default_factory=RejectedPoints)
     accepted: int = 0
     ignored: int = 0
 
 
-class Gate:
+class IntakeLimiter:
     """Lets possible values of a bounded number of entities through."""
 
     def __init__(self, max_entities: int) -> None:

@@ -50,7 +50,7 @@ JOB_FIELDS: Mapping[str, tuple[str, float]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Conversion:
+class UnitConversion:
     """From what a framework sends to the registry's unit."""
 
     series: JobSeries
@@ -63,7 +63,7 @@ class Conversion:
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class KeyMatch:
     """`extras`: attributes of the point that the key does not stand for.
 
     `convert` is there when a training job says so of itself.
@@ -72,7 +72,7 @@ class Match:
     key: str
     metric: Metric
     extras: Attributes = ()
-    convert: Conversion | None = None
+    convert: UnitConversion | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class MetricKeys:
     def __init__(self, registry: Registry, names: JobNames | None = None) -> None:
         self._registry = registry
         self._names = names
-        self._known: dict[tuple[str, str, Form, Attributes], Match | str] = {}
+        self._known: dict[tuple[str, str, Form, Attributes], KeyMatch | str] = {}
         self._by_name: dict[str, list[_KeyCandidate]] = {}
         for key, metric in registry.metrics.items():
             fixed = frozenset(metric.attributes.items())
@@ -97,17 +97,17 @@ class MetricKeys:
             # The most specific first: `corrected` before any other `error.type`.
             candidates.sort(key=lambda c: (bool(c.metric.labels), -len(c.fixed)))
 
-    def find(self, name: str, unit: str, form: Form, attributes: Attributes) -> Match | str:
+    def find(self, name: str, unit: str, form: Form, attributes: Attributes) -> KeyMatch | str:
         """The match, or why there is none. Leave `hw.id` out of the attributes."""
-        asked = (name, unit, form, attributes)
-        found = self._known.get(asked)
+        key = (name, unit, form, attributes)
+        found = self._known.get(key)
         if found is None:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
-            found = self._known[asked] = self._search(name, unit, form, attributes)
+            found = self._known[key] = self._search(name, unit, form, attributes)
         return found
 
-    def _search(self, name: str, unit: str, form: Form, attributes: Attributes) -> Match | str:
+    def _search(self, name: str, unit: str, form: Form, attributes: Attributes) -> KeyMatch | str:
         candidates = self._by_name.get(name)
         if candidates is None:
             return self._pushed(name, unit, form)
@@ -118,17 +118,17 @@ class MetricKeys:
                 return _of_form(match, form)
         return f"no {name} has these attributes"
 
-    def _pushed(self, name: str, unit: str, form: Form) -> Match | str:
+    def _pushed(self, name: str, unit: str, form: Form) -> KeyMatch | str:
         """Other attributes of such a point, such as a rank, do not matter here."""
         series = self._names.recognise(name, unit) if self._names else None
         if series is None:
             return "unknown metric"
         key, scale = JOB_FIELDS[series.field]
-        found = Match(key, self._registry.metric(key), (), Conversion(series, scale))
+        found = KeyMatch(key, self._registry.metric(key), (), UnitConversion(series, scale))
         return _of_form(found, form)
 
 
-def _match(candidate: _KeyCandidate, given: Mapping[str, Attribute]) -> Match | None:
+def _match(candidate: _KeyCandidate, given: Mapping[str, Attribute]) -> KeyMatch | None:
     metric = candidate.metric
     if not candidate.fixed <= given.items():
         return None
@@ -139,10 +139,10 @@ def _match(candidate: _KeyCandidate, given: Mapping[str, Attribute]) -> Match | 
     key = ":".join([candidate.key, *(str(label)[len(prefix) :] for label in labels)])
     own = {*metric.attributes, *metric.labels, *metric.points_with}
     extras = tuple((name, value) for name, value in given.items() if name not in own)
-    return Match(key, metric, extras)
+    return KeyMatch(key, metric, extras)
 
 
-def _of_form(match: Match, form: Form) -> Match | str:
+def _of_form(match: KeyMatch, form: Form) -> KeyMatch | str:
     if form == "delta":
         return "delta temporality is not taken; send cumulative sums"
     if match.metric.kind == "histogram" or form in _NUMBERS[match.metric.kind]:

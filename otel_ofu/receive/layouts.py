@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from otel_ofu.model import Entity, EntityKind
-from otel_ofu.receive.keys import Conversion
+from otel_ofu.receive.keys import UnitConversion
 from otel_ofu.receive.points import RawPoint
-from otel_ofu.receive.rejected import Rejected
-from otel_ofu.receive.sorter import PointGroup, Sorted
+from otel_ofu.receive.rejected import RejectedPoints
+from otel_ofu.receive.sorter import PointGroup, SortedPoints
 
 Bytes = NDArray[np.uint8]
 Doubles = NDArray[np.float64]
@@ -41,7 +41,7 @@ class KeySet:
     keys: tuple[str, ...]
     low: Doubles
     high: Doubles
-    convert: tuple[Conversion, ...] | None
+    convert: tuple[UnitConversion, ...] | None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -83,7 +83,7 @@ class Layout:
     mask: Bytes
     digest: bytes
     parts: tuple[Part, ...]
-    rejected: Rejected
+    rejected: RejectedPoints
     ignored: int
 
     def fits(self, raw: Bytes) -> bool:
@@ -114,7 +114,7 @@ class SharedLayouts:
             found = self._key_sets[asked] = _key_set(group)
         return found
 
-    def layout(self, raw: Bytes, result: Sorted, points: Sequence[RawPoint]) -> Layout:
+    def layout(self, raw: Bytes, result: SortedPoints, points: Sequence[RawPoint]) -> Layout:
         """The layout of a resource that was sorted; `raw` is all of it."""
         mask = self._mask_of(len(raw), points)
         parts = tuple(Part(g.entity, g.pushed, self._columns_of(g)) for g in result.groups)

@@ -14,11 +14,11 @@ from otel_ofu.model import Attribute
 from otel_ofu.receive.points import (
     NO_RECORDED_VALUE,
     Attributes,
-    Count,
     Form,
     MalformedError,
     RawPoint,
     RawResource,
+    RequestSizeCount,
 )
 
 _Int = int | str | None
@@ -89,7 +89,7 @@ class _ExportRequest(_Object):
 _decoder = msgspec.json.Decoder(_ExportRequest)
 
 
-def read_json(raw: bytes, count: Count) -> list[RawResource]:
+def read_json(raw: bytes, count: RequestSizeCount) -> list[RawResource]:
     """The resources of a request. MalformedError says what is wrong, and where."""
     # Before it is decoded, which builds each value: one of these stands before every one of them.
     count.add("fields", sum(raw.count(mark) for mark in (b"[", b",", b":")))
@@ -102,7 +102,7 @@ def read_json(raw: bytes, count: Count) -> list[RawResource]:
         raise MalformedError(f"no OTLP request in JSON: {error}") from error
 
 
-def _resource(found: _ResourceMetrics, count: Count) -> RawResource:
+def _resource(found: _ResourceMetrics, count: RequestSizeCount) -> RawResource:
     attributes = _attributes(found.resource.attributes if found.resource else None)
     points: list[RawPoint] = []
     unread: dict[tuple[Form, str], int] = {}

@@ -72,7 +72,7 @@ class TooManyError(MalformedError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sizes:
+class RequestSizeLimits:
     """The most that one request may hold. All are starting values.
 
     `resources`: 20 MiB, the limit of HTTP, at 1 KiB for a GPU. `points`: twice those of 20 MiB at
@@ -88,10 +88,10 @@ class Sizes:
     fields: int = 2_000_000
 
 
-class Count:
+class RequestSizeCount:
     """What is left to one request; `fields_left` is counted down in place, in the inner loop."""
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: RequestSizeLimits) -> None:
         self._sizes: dict[Noun, int] = asdict(sizes)  # type: ignore[assignment]  # its names are the nouns
         self._left = dict(self._sizes)
         self.fields_left = sizes.fields

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from otel_ofu.receive.points import Count, MalformedError
+from otel_ofu.receive.points import MalformedError, RequestSizeCount
 
 Field = tuple[int, int, int]
 """Tag (number << 3 | wire type); the value of a varint, or where the content begins; where it
@@ -41,7 +41,7 @@ Source: opentelemetry-proto 1.9, metrics/v1/metrics.proto, common/v1/common.prot
 """
 
 
-def fields(raw: bytes, at: int, end: int, count: Count) -> Iterator[Field]:
+def fields(raw: bytes, at: int, end: int, count: RequestSizeCount) -> Iterator[Field]:
     """The fields of the message in raw[at:end], in their order.
 
     MalformedError if it is none, TooManyError when the request has more fields than it may.
@@ -93,7 +93,7 @@ def _varint(raw: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def count_fields(
-    raw: bytes, span: tuple[int, int], message: str, count: Count, depth: int = 0
+    raw: bytes, span: tuple[int, int], message: str, count: RequestSizeCount, depth: int = 0
 ) -> None:
     """Counts what is in a message that nobody reads; protobuf builds it all the same."""
     if depth > _MAX_DEPTH:

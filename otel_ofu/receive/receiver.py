@@ -12,7 +12,7 @@ from otel_ofu.catalog.registry import load_registry
 from otel_ofu.model import Observation
 from otel_ofu.model.clock import Clock, SystemClock
 from otel_ofu.net.http_auth import BearerToken
-from otel_ofu.net.http_limits import Budget, HttpLimits
+from otel_ofu.net.http_limits import HttpLimits, MemoryBudget
 from otel_ofu.net.http_server import HttpServer
 from otel_ofu.net.settings import parse_address
 from otel_ofu.net.tls import server_context
@@ -30,7 +30,7 @@ _LAST_WORK_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class ReceiverCounts:
     """Since the start. `points` by outcome; `reasons`, `unknown_names`: rejected points."""
 
     points: Mapping[str, int]
@@ -38,7 +38,7 @@ class Counts:
     unknown_names: Mapping[str, int]
 
 
-class Receiver:
+class OtlpReceiver:
     """Listens from the moment that it is built, answers from `start` to `close`.
 
     `deadlines` replaces those of the HTTP server. ValueError, in one line, for an address, a token
@@ -63,7 +63,7 @@ class Receiver:
             self._decoder, self._buffer, clock or SystemClock(), settings.max_pending_requests
         )
         limits = replace(deadlines or HttpLimits(), connections=settings.max_connections)
-        self.budget = Budget(settings.max_pending_size)
+        self.budget = MemoryBudget(settings.max_pending_size)
         self.http: HttpServer | None = None
         self.grpc: GrpcServer | None = None
         http, grpc = (parse_address(text) if text else None for text in endpoints)
@@ -85,8 +85,10 @@ class Receiver:
         return [f"otlp {name} on {server.address}" for name, server in servers if server]
 
     @property
-    def counts(self) -> Counts:
-        return Counts(self._worker.counts, self._worker.reasons, self._decoder.unknown.counts)
+    def counts(self) -> ReceiverCounts:
+        return ReceiverCounts(
+            self._worker.counts, self._worker.reasons, self._decoder.unknown.counts
+        )
 
     def start(self) -> None:
         self._worker.start()

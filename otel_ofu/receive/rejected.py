@@ -13,7 +13,7 @@ _LONGEST_NAME = 80
 OTHER = "(other names)"
 
 
-class Rejected:
+class RejectedPoints:
     """Counts of points by reason, each with a few of the metric names."""
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Rejected:
             if name and len(names) <= _MOST_NAMES:
                 names[name[:_LONGEST_NAME]] = None
 
-    def update(self, other: Rejected) -> None:
+    def update(self, other: RejectedPoints) -> None:
         self._counts.update(other._counts)
         for reason, names in other._names.items():
             self._names.setdefault(reason, {}).update(names)

@@ -17,7 +17,7 @@ MIB = 2**20
 _COUNT = Between(1, 10**7)
 
 
-class Listener(Settings, frozen=True, kw_only=True):
+class ListenerSettings(Settings, frozen=True, kw_only=True):
     """host:port to listen on; empty: off."""
 
     endpoint: ListenAddress = ""
@@ -31,8 +31,8 @@ class OtlpReceiverSettings(Settings, frozen=True, kw_only=True):
     there are `max_entities`.
     """
 
-    http: Listener = Listener()
-    grpc: Listener = Listener()
+    http: ListenerSettings = ListenerSettings()
+    grpc: ListenerSettings = ListenerSettings()
     tls: ServerTls = ServerTls()
     bearer_token_file: TokenFile = ""
     max_http_size: Annotated[Size, Between(Size(1), Size(2**30))] = Size(20 * MIB)

@@ -1,6 +1,6 @@
 """Raw resources -> the entity and registry key of each point; the rest with a reason.
 
-Enters: a `RawResource`. Leaves: `Sorted`. This is the slow way, once for every new layout.
+Enters: a `RawResource`. Leaves: `SortedPoints`. This is the slow way, once for every new layout.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.model import Attribute, Entity, EntityKind
-from otel_ofu.receive.keys import HW_ID, JobNames, Match, MetricKeys
+from otel_ofu.receive.keys import HW_ID, JobNames, KeyMatch, MetricKeys
 from otel_ofu.receive.points import Attributes, RawPoint, RawResource
-from otel_ofu.receive.rejected import NameCounts, Rejected
+from otel_ofu.receive.rejected import NameCounts, RejectedPoints
 
 SCOPE = "ofu.job.scope"
 JOB_ID = "ofu.job.id"
@@ -31,10 +31,10 @@ Owner = tuple[EntityKind, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class MatchedPoint:
     """A point that can be used."""
 
-    match: Match
+    match: KeyMatch
     point: RawPoint
 
 
@@ -44,21 +44,21 @@ class PointGroup:
 
     entity: Entity
     pushed: bool
-    points: list[Placed] = field(default_factory=list)
+    points: list[MatchedPoint] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class Sorted:
+class SortedPoints:
     """`ended`: keys of series that end here. `ignored`: points that are rightly passed over."""
 
     groups: list[PointGroup] = field(default_factory=list)
     ended: dict[Owner, set[str]] = field(default_factory=dict)
-    rejected: Rejected = field(default_factory=Rejected)
+    rejected: RejectedPoints = field(default_factory=RejectedPoints)
     ignored: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class ResourceIdentity:
     """`attributes` are those of the entity: without what an agent adds for all of its own."""
 
     attributes: dict[str, Attribute]
@@ -95,7 +95,7 @@ class Subject:
         return Entity("job", job, {**self.attributes, JOB_ID: job})
 
 
-def subject_of(attributes: Attributes) -> Subject | str:
+def subject_of(attributes: Attributes) -> ResourceIdentity | str:
     """The subject of a resource, or why it cannot be one."""
     if len(attributes) > MOST_ATTRIBUTES:
         return f"a resource with more than {MOST_ATTRIBUTES} attributes"
@@ -108,10 +108,10 @@ def subject_of(attributes: Attributes) -> Subject | str:
     if is_ours:
         every.pop("service.name", None)
         every.pop("service.version", None)
-    return Subject(every, is_ours, instance)
+    return ResourceIdentity(every, is_ours, instance)
 
 
-class Sorter:
+class PointSorter:
     """`unknown` counts the points of metrics that nobody knows, by name."""
 
     def __init__(self, registry: Registry, names: JobNames | None = None) -> None:
@@ -119,8 +119,8 @@ class Sorter:
         self._own = {m.name for m in registry.metrics.values() if m.entity == "agent"}
         self.unknown = NameCounts()
 
-    def sort(self, resource: RawResource) -> Sorted:
-        result = Sorted()
+    def sort(self, resource: RawResource) -> SortedPoints:
+        result = SortedPoints()
         for (form, name), count in resource.unread.items():
             if name in self._own:
                 result.ignored += count
@@ -143,7 +143,7 @@ class _Sorting:
     """One resource being sorted."""
 
     def __init__(
-        self, keys: MetricKeys, unknown: NameCounts, subject: Subject, result: Sorted
+        self, keys: MetricKeys, unknown: NameCounts, subject: ResourceIdentity, result: SortedPoints
     ) -> None:
         self._keys = keys
         self._unknown = unknown
@@ -156,14 +156,14 @@ class _Sorting:
         for point in points:
             hw_id, attributes = _parted(point.attributes)
             match = self._keys.find(point.name, point.unit, point.form, attributes)
-            why = match if isinstance(match, str) else self._place(match, point, hw_id)
+            why = match if isinstance(match, str) else self._assign(match, point, hw_id)
             if why:
                 self._result.rejected.add(why, point.name)
                 if why == "unknown metric":
                     self._unknown.add(point.name, 1)
         self._result.groups = list(self._groups.values())
 
-    def _place(self, match: Match, point: RawPoint, hw_id: str) -> str:
+    def _assign(self, match: KeyMatch, point: RawPoint, hw_id: str) -> str:
         """Puts a point where it belongs; the reason if it belongs nowhere."""
         kind = match.metric.entity
         if kind == "agent" or self._is_part_of_a_job(kind):
@@ -184,7 +184,7 @@ class _Sorting:
         group = self._groups.get(key)
         if group is None:
             group = self._groups[key] = PointGroup(entity, pushed)
-        group.points.append(Placed(match, point))
+        group.points.append(MatchedPoint(match, point))
         return ""
 
     def _is_part_of_a_job(self, kind: str) -> bool:

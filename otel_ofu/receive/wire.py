@@ -1,8 +1,8 @@
 """OTLP metrics in protobuf: bytes -> raw resources, with the offset of every number.
 
-Enters: bytes, and the `Count` of what their request may hold. Leaves: `RawResource`s. The offsets
-are what protobuf's own classes do not give, and what lets the next request of the same layout be
-read without parsing it.
+Enters: bytes, and the `RequestSizeCount` of what their request may hold. Leaves: `RawResource`s.
+The offsets are what protobuf's own classes do not give, and what lets the next request of the same
+layout be read without parsing it.
 
 Field numbers. Source: opentelemetry-proto 1.9, metrics/v1/metrics.proto, common/v1/common.proto.
 """
@@ -15,12 +15,12 @@ from otel_ofu.model import Attribute
 from otel_ofu.receive.points import (
     NO_RECORDED_VALUE,
     Attributes,
-    Count,
     Form,
     MalformedError,
     Offsets,
     RawPoint,
     RawResource,
+    RequestSizeCount,
 )
 from otel_ofu.receive.protobuf import count_fields, fields
 
@@ -42,7 +42,7 @@ _FORMS: dict[int, Form] = {
 _LISTS = {0x2A: "ArrayValue", 0x32: "KeyValueList"}
 
 
-def resource_slices(raw: bytes, count: Count) -> list[tuple[int, int]]:
+def resource_slices(raw: bytes, count: RequestSizeCount) -> list[tuple[int, int]]:
     """Where each ResourceMetrics of a request lies. MalformedError if it is none."""
     found: list[tuple[int, int]] = []
     for tag, at, end in fields(raw, 0, len(raw), count):
@@ -58,7 +58,7 @@ class WireReader:
     def __init__(self) -> None:
         self._known: dict[bytes, tuple[tuple[str, Attribute] | None, int]] = {}
 
-    def resource(self, raw: bytes, start: int, end: int, count: Count) -> RawResource:
+    def resource(self, raw: bytes, start: int, end: int, count: RequestSizeCount) -> RawResource:
         """The ResourceMetrics in raw[start:end]; offsets count from `start`."""
         attributes: list[tuple[str, Attribute]] = []
         found = RawResource((), [], {})
@@ -71,7 +71,7 @@ class WireReader:
         found.attributes = tuple(attributes)
         return found
 
-    def attributes(self, raw: bytes, at: int, end: int, count: Count) -> Attributes:
+    def attributes(self, raw: bytes, at: int, end: int, count: RequestSizeCount) -> Attributes:
         """Those of the Resource in raw[at:end]."""
         pairs: list[tuple[str, Attribute]] = []
         for tag, begin, stop in fields(raw, at, end, count):
@@ -83,7 +83,7 @@ class WireReader:
                 count_fields(raw, (begin, stop), "EntityRef", count)
         return tuple(pairs)
 
-    def attribute(self, pair: bytes, count: Count) -> tuple[str, Attribute] | None:
+    def attribute(self, pair: bytes, count: RequestSizeCount) -> tuple[str, Attribute] | None:
         """A KeyValue; None when its value is a list, a map, bytes or nothing.
 
         One that is known counts as it did before: it may hold hundreds of empty messages.
@@ -105,7 +105,12 @@ class _PointWalk:
     """The points of one resource."""
 
     def __init__(
-        self, reader: WireReader, raw: bytes, start: int, found: RawResource, count: Count
+        self,
+        reader: WireReader,
+        raw: bytes,
+        start: int,
+        found: RawResource,
+        count: RequestSizeCount,
     ) -> None:
         self._reader = reader
         self._raw = raw
@@ -203,7 +208,7 @@ class _PointWalk:
         return Offsets(*(at - self._start if at >= 0 else -1 for at in found))
 
 
-def _key_value(pair: bytes, count: Count) -> tuple[str, Attribute] | None:
+def _key_value(pair: bytes, count: RequestSizeCount) -> tuple[str, Attribute] | None:
     name, value = "", None
     for tag, begin, stop in fields(pair, 0, len(pair), count):
         if tag == 0x0A:  # noqa: PLR2004 - KeyValue.key
@@ -213,7 +218,7 @@ def _key_value(pair: bytes, count: Count) -> tuple[str, Attribute] | None:
     return None if value is None or not name else (name, value)
 
 
-def _any_value(raw: bytes, at: int, end: int, count: Count) -> Attribute | None:
+def _any_value(raw: bytes, at: int, end: int, count: RequestSizeCount) -> Attribute | None:
     value: Attribute | None = None
     for tag, begin, stop in fields(raw, at, end, count):
         match tag:

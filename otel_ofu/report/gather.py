@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from otel_ofu.model import Observation
-from otel_ofu.report.timeline import Sum, Timelines
+from otel_ofu.report.timeline import BucketSums, Timelines
 
 JOB_ID = "ofu.job.id"
 NOBODY = ""
@@ -79,7 +79,7 @@ class JobAttributes:
                 known.add(str(value))
 
 
-class Gather:
+class ReportBuilder:
     """Belongs to one thread.
 
     `target_ofu` in (0, 1]: what GPU time is held against. `step_s`: the narrowest bucket of time.
@@ -112,7 +112,7 @@ class Gather:
                 key = (job, (seen.window.start_s + seen.window.end_s) / 2)
                 sums = rounds.get(key)
                 if sums is None:
-                    sums = rounds[key] = [0.0] * len(Sum)
+                    sums = rounds[key] = [0.0] * len(BucketSums)
                 self._count(sums, fresh_s, seen.values)
         for (job, time_s), sums in rounds.items():
             self.timelines.add(job, time_s, sums)
@@ -123,11 +123,11 @@ class Gather:
         A report of a job that holds no GPU here, without a usable figure, or from another time is
         left out and counted.
         """
-        sums = [0.0] * len(Sum)
+        sums = [0.0] * len(BucketSums)
         for where, value in (
-            (Sum.PRINTED, report.mfu),
-            (Sum.RATE, report.flop_per_s),
-            (Sum.MFU, report.our_mfu),
+            (BucketSums.PRINTED, report.mfu),
+            (BucketSums.RATE, report.flop_per_s),
+            (BucketSums.MFU, report.our_mfu),
         ):
             # A figure that a job cannot have meant (not finite, below 0) is none.
             if value is not None and math.isfinite(value) and value >= 0:
@@ -143,12 +143,16 @@ class Gather:
 
     def add(self, seen: GpuTime) -> None:
         """Sums of a server. Lost time is that of the job as a whole: GPUs even each other out."""
-        sums = [0.0] * len(Sum)
-        sums[Sum.HELD], sums[Sum.SEEN], sums[Sum.DONE] = seen.held_s, seen.seen_s, seen.done_s
-        sums[Sum.LOST] = max(0.0, seen.seen_s - seen.done_s / self.target_ofu)
-        sums[Sum.IDLE] = seen.idle_s
+        sums = [0.0] * len(BucketSums)
+        sums[BucketSums.HELD], sums[BucketSums.SEEN], sums[BucketSums.DONE] = (
+            seen.held_s,
+            seen.seen_s,
+            seen.done_s,
+        )
+        sums[BucketSums.LOST] = max(0.0, seen.seen_s - seen.done_s / self.target_ofu)
+        sums[BucketSums.IDLE] = seen.idle_s
         if seen.limit is not None:
-            sums[Sum.LIMIT], sums[Sum.LIMITED] = seen.limit * seen.held_s, seen.held_s
+            sums[BucketSums.LIMIT], sums[BucketSums.LIMITED] = seen.limit * seen.held_s, seen.held_s
         self.about.setdefault(seen.job, JobAttributes())
         self.timelines.add(seen.job, seen.time_s, sums)
 
@@ -179,16 +183,16 @@ class Gather:
         return fresh_s * seen.values.get(SHARE, 1.0)
 
     def _count(self, sums: list[float], fresh_s: float, values: Mapping[str, float]) -> None:
-        sums[Sum.HELD] += fresh_s
+        sums[BucketSums.HELD] += fresh_s
         ofu = values.get("ofu")
         if ofu is not None:
-            sums[Sum.SEEN] += fresh_s
-            sums[Sum.DONE] += fresh_s * ofu
-            sums[Sum.LOST] += fresh_s * max(0.0, 1.0 - ofu / self.target_ofu)
+            sums[BucketSums.SEEN] += fresh_s
+            sums[BucketSums.DONE] += fresh_s * ofu
+            sums[BucketSums.LOST] += fresh_s * max(0.0, 1.0 - ofu / self.target_ofu)
         limit = values.get("flop_limit")
         if limit is not None:
-            sums[Sum.LIMIT] += fresh_s * limit
-            sums[Sum.LIMITED] += fresh_s
+            sums[BucketSums.LIMIT] += fresh_s * limit
+            sums[BucketSums.LIMITED] += fresh_s
         busy = next((values[key] for key in BUSY_KEYS if key in values), None)
         if busy is not None and busy < IDLE_BELOW:
-            sums[Sum.IDLE] += fresh_s
+            sums[BucketSums.IDLE] += fresh_s

@@ -31,7 +31,7 @@ Kind = Literal["over", "under", "normal", "grey", "short", "silent", "unseen"]
 
 
 @dataclass(frozen=True, slots=True)
-class Miscount:
+class KnownMiscount:
     """A known miscount: the range of its ratio, the typical ratio, and what it is."""
 
     low: float
@@ -52,31 +52,35 @@ class Miscount:
         return self.high / self.low > 1.35  # noqa: PLR2004 - a band, not one number with noise
 
 
-MISCOUNTS: Sequence[Miscount] = (
-    Miscount(0.32, 0.42, 0.375, "a sparse peak as denominator, with recomputation in OFU"),
-    Miscount(0.43, 0.55, 0.50, "a sparse peak as denominator, or multiply-adds taken for FLOPs"),
-    Miscount(0.55, 0.65, 0.60, "layers that are not counted, or much padding"),
-    Miscount(0.70, 0.82, 0.75, "full recomputation, which MFU rightly leaves out"),
-    Miscount(1.05, 1.13, 1.08, "another reference clock (1980 for 1830 MHz), or B200 for GB200"),
-    Miscount(1.10, 1.90, 1.50, "causal attention counted in full"),
-    Miscount(1.40, 1.75, 1.58, "Mamba or linear-attention layers counted as attention"),
-    Miscount(1.75, 2.08, 2.00, "FP8 work over a BF16 peak: declare the precision"),
-    Miscount(1.90, 2.40, 2.12, "experts in a latent space counted at the full hidden size"),
-    Miscount(2.60, 3.50, 3.17, "the peak of another GPU (A100 for H100)"),
-    Miscount(3.00, 10.0, 5.00, "all experts counted instead of the active ones"),
+MISCOUNTS: Sequence[KnownMiscount] = (
+    KnownMiscount(0.32, 0.42, 0.375, "a sparse peak as denominator, with recomputation in OFU"),
+    KnownMiscount(
+        0.43, 0.55, 0.50, "a sparse peak as denominator, or multiply-adds taken for FLOPs"
+    ),
+    KnownMiscount(0.55, 0.65, 0.60, "layers that are not counted, or much padding"),
+    KnownMiscount(0.70, 0.82, 0.75, "full recomputation, which MFU rightly leaves out"),
+    KnownMiscount(
+        1.05, 1.13, 1.08, "another reference clock (1980 for 1830 MHz), or B200 for GB200"
+    ),
+    KnownMiscount(1.10, 1.90, 1.50, "causal attention counted in full"),
+    KnownMiscount(1.40, 1.75, 1.58, "Mamba or linear-attention layers counted as attention"),
+    KnownMiscount(1.75, 2.08, 2.00, "FP8 work over a BF16 peak: declare the precision"),
+    KnownMiscount(1.90, 2.40, 2.12, "experts in a latent space counted at the full hidden size"),
+    KnownMiscount(2.60, 3.50, 3.17, "the peak of another GPU (A100 for H100)"),
+    KnownMiscount(3.00, 10.0, 5.00, "all experts counted instead of the active ones"),
 )
 
-PEAKS: Sequence[Miscount] = (
-    Miscount(0.48, 0.52, 0.50, "a sparse peak, or an FP8 peak for BF16 work"),
-    Miscount(1.06, 1.095, 1.08, "the highest clock instead of the data sheet's"),
-    Miscount(1.095, 1.13, 1.11, "the peak of B200 on GB200"),
-    Miscount(1.95, 2.05, 2.00, "a BF16 peak for FP8 work"),
-    Miscount(3.10, 3.25, 3.17, "the peak of an A100 on H100"),
+PEAKS: Sequence[KnownMiscount] = (
+    KnownMiscount(0.48, 0.52, 0.50, "a sparse peak, or an FP8 peak for BF16 work"),
+    KnownMiscount(1.06, 1.095, 1.08, "the highest clock instead of the data sheet's"),
+    KnownMiscount(1.095, 1.13, 1.11, "the peak of B200 on GB200"),
+    KnownMiscount(1.95, 2.05, 2.00, "a BF16 peak for FP8 work"),
+    KnownMiscount(3.10, 3.25, 3.17, "the peak of an A100 on H100"),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class MfuAssessment:
     """`kind`: over and under are flagged. `reasons`: sentences, the likeliest first."""
 
     kind: Kind
@@ -87,18 +91,18 @@ class Verdict:
         return self.kind in ("over", "under")
 
 
-def judge(mfu: float, ofu: float, both_s: float) -> Verdict:
+def judge(mfu: float, ofu: float, both_s: float) -> MfuAssessment:
     """`mfu` and `ofu` over the same `both_s` seconds of time, both ratios; OFU above 0."""
     ratio, gap = mfu / ofu, mfu - ofu
     if both_s < LEAST_S:
-        return Verdict("short", ("less than half an hour of both",))
+        return MfuAssessment("short", ("less than half an hour of both",))
     if ratio > OVER and gap > GAP:
-        return Verdict("over", likely(ratio))
+        return MfuAssessment("over", likely(ratio))
     if ratio < UNDER and gap < -GAP:
-        return Verdict("under", likely(ratio))
+        return MfuAssessment("under", likely(ratio))
     low, high = NORMAL
     kind: Kind = "normal" if low <= ratio <= high or abs(gap) <= GAP else "grey"
-    return Verdict(kind, likely(ratio))
+    return MfuAssessment(kind, likely(ratio))
 
 
 def likely(ratio: float) -> tuple[str, ...]:

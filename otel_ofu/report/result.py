@@ -1,7 +1,7 @@
 """Sums -> what the page shows: figures of each job, and of all together.
 
-Enters: a `Gather`. Leaves: an `MfuReport`, frozen. OFU and MFU of a job are compared over the same
-buckets of time, each weighted by its GPU time; what is not known is None, never 0.
+Enters: a `ReportBuilder`. Leaves: an `MfuReport`, frozen. OFU and MFU of a job are compared over
+the same buckets of time, each weighted by its GPU time; what is not known is None, never 0.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from otel_ofu.report.gather import NOBODY, Gather, JobAttributes
-from otel_ofu.report.reasons import Verdict, judge, peak_reason, unsteady_reason
+from otel_ofu.report.gather import NOBODY, JobAttributes, ReportBuilder
+from otel_ofu.report.reasons import MfuAssessment, judge, peak_reason, unsteady_reason
 from otel_ofu.report.text import counted
-from otel_ofu.report.timeline import Doubles, Sum
+from otel_ofu.report.timeline import BucketSums, Doubles
 
 HOUR_S = 3600.0
 
@@ -53,7 +53,7 @@ class Job:
     both_s: float
     peak_ratio: float | None
     own_peak: bool
-    verdict: Verdict
+    verdict: MfuAssessment
     series: RatioSeries
 
     @property
@@ -124,7 +124,9 @@ class MfuReport:
     notes: Sequence[str] = field(default=())
 
 
-def report_of(gather: Gather, sources: Sequence[str] = (), notes: Sequence[str] = ()) -> MfuReport:
+def report_of(
+    gather: ReportBuilder, sources: Sequence[str] = (), notes: Sequence[str] = ()
+) -> MfuReport:
     """`sources`: where it comes from. `notes`: what a reader should know; `gather`'s follow."""
     made = [_job(gather, id_) for id_ in gather.timelines]
     jobs = sorted((j for j in made if j.id != NOBODY), key=lambda j: (-j.lost_h, j.id))
@@ -142,14 +144,14 @@ def report_of(gather: Gather, sources: Sequence[str] = (), notes: Sequence[str] 
     )
 
 
-def _job(gather: Gather, id_: str) -> Job:
+def _job(gather: ReportBuilder, id_: str) -> Job:
     times_s, sums = gather.timelines.of(id_)
     width_s, about = gather.timelines.width_s, gather.about[id_]
     total = sums.sum(axis=0)
     ours, printed, own_peak = _mfus(sums, total)
-    ofu = _over(sums[:, Sum.DONE], sums[:, Sum.SEEN])
+    ofu = _over(sums[:, BucketSums.DONE], sums[:, BucketSums.SEEN])
     both = ~np.isnan(ofu) & ~np.isnan(ours)
-    weight = np.where(both, sums[:, Sum.SEEN], 0.0)
+    weight = np.where(both, sums[:, BucketSums.SEEN], 0.0)
     mfu = _mean(ours, weight)
     then = _mean(ofu, weight)
     both_s = float(both.sum()) * width_s
@@ -157,14 +159,14 @@ def _job(gather: Gather, id_: str) -> Job:
     return Job(
         id=id_,
         about=about,
-        gpus=about.gpus or math.ceil(float(sums[:, Sum.HELD].max()) / width_s - 0.01),
+        gpus=about.gpus or math.ceil(float(sums[:, BucketSums.HELD].max()) / width_s - 0.01),
         start_s=float(times_s[held[0]]),
         end_s=float(times_s[held[-1]]) + width_s,
-        held_h=float(total[Sum.HELD]) / HOUR_S,
-        seen_h=float(total[Sum.SEEN]) / HOUR_S,
-        idle_h=float(total[Sum.IDLE]) / HOUR_S,
-        lost_h=float(total[Sum.LOST]) / HOUR_S,
-        ofu=_one(total[Sum.DONE], total[Sum.SEEN]),
+        held_h=float(total[BucketSums.HELD]) / HOUR_S,
+        seen_h=float(total[BucketSums.SEEN]) / HOUR_S,
+        idle_h=float(total[BucketSums.IDLE]) / HOUR_S,
+        lost_h=float(total[BucketSums.LOST]) / HOUR_S,
+        ofu=_one(total[BucketSums.DONE], total[BucketSums.SEEN]),
         ofu_then=then,
         mfu=mfu,
         both_s=both_s,
@@ -177,20 +179,22 @@ def _job(gather: Gather, id_: str) -> Job:
 
 def _mfus(sums: Doubles, total: Doubles) -> tuple[Doubles, Doubles, bool]:
     """By bucket MFU over our peak, and as the job prints it; whether the first is the second."""
-    peak = _one(total[Sum.LIMIT], total[Sum.LIMITED])
-    printed = _over(sums[:, Sum.PRINTED], sums[:, Sum.PRINTED_COUNT])
-    ours = _over(sums[:, Sum.MFU], sums[:, Sum.MFU_COUNT])
+    peak = _one(total[BucketSums.LIMIT], total[BucketSums.LIMITED])
+    printed = _over(sums[:, BucketSums.PRINTED], sums[:, BucketSums.PRINTED_COUNT])
+    ours = _over(sums[:, BucketSums.MFU], sums[:, BucketSums.MFU_COUNT])
     if peak is not None:
-        rate = _over(sums[:, Sum.RATE], sums[:, Sum.RATE_COUNT]) / peak
+        rate = _over(sums[:, BucketSums.RATE], sums[:, BucketSums.RATE_COUNT]) / peak
         ours = np.where(np.isnan(ours), rate, ours)
     if np.isnan(ours).all():
         return printed, printed, True
     return ours, printed, False
 
 
-def _verdict(mfu: float | None, ofu: float | None, both_s: float, *, reported: bool) -> Verdict:
+def _verdict(
+    mfu: float | None, ofu: float | None, both_s: float, *, reported: bool
+) -> MfuAssessment:
     if mfu is None or not ofu:
-        return Verdict("unseen" if reported else "silent")
+        return MfuAssessment("unseen" if reported else "silent")
     return judge(mfu, ofu, both_s)
 
 
@@ -221,7 +225,7 @@ def _agreement(jobs: Sequence[Job]) -> Agreement:
     return Agreement(len(pairs), pearson(ofu, mfu), mean_absolute_error(ofu, mfu))
 
 
-def _notes(gather: Gather) -> list[str]:
+def _notes(gather: ReportBuilder) -> list[str]:
     notes = []
     if gather.unmatched:
         notes.append(

@@ -20,7 +20,7 @@ Doubles = NDArray[np.float64]
 MOST_BUCKETS = 300  # a day in steps of 5 minutes and both its ends; a picture is not wider
 
 
-class Sum(IntEnum):
+class BucketSums(IntEnum):
     """What is added up in a bucket. Times are GPU-seconds."""
 
     HELD = 0  # that the job held
@@ -95,15 +95,15 @@ class Timelines:
         return self._first <= self.number(time_s) <= self._last
 
     def add(self, job: str, time_s: float, amounts: Sequence[float] | Doubles) -> None:
-        """Adds `amounts`, one for each `Sum`, to the bucket of an instant (Unix seconds)."""
+        """Adds `amounts`, one for each `BucketSums`, to the bucket of an instant (Unix seconds)."""
         number = self._fit(time_s)
         row = self._rows.get(job)
         if row is None:
-            row = self._rows[job] = _Row(number, np.zeros((1, len(Sum))))
+            row = self._rows[job] = _Row(number, np.zeros((1, len(BucketSums))))
         row.reach(number)[:] += amounts
 
     def of(self, job: str) -> tuple[Doubles, Doubles]:
-        """The starts of a job's buckets (Unix seconds), and buckets x `Sum`."""
+        """The starts of a job's buckets (Unix seconds), and buckets x `BucketSums`."""
         row = self._rows[job]
         starts = (row.first + np.arange(len(row.sums))) * self.width_s
         return starts.astype(np.float64), row.sums

@@ -3,6 +3,6 @@
 from otel_ofu.store.retention import Retention
 from otel_ofu.store.series import SampleBlock
 from otel_ofu.store.store import Store
-from otel_ofu.store.table import StateInUse, StateUnusable
+from otel_ofu.store.table import StateInUseError, StateUnusableError
 
-__all__ = ["Retention", "SampleBlock", "StateInUse", "StateUnusable", "Store"]
+__all__ = ["Retention", "SampleBlock", "StateInUseError", "StateUnusableError", "Store"]

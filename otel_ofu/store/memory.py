@@ -2,7 +2,8 @@
 
 A file is a header, the owners of its columns, and a section a metric; `StoreLayout` is also the
 JSON in the header. Enters: a `StoreLayout`. Leaves: arrays over its parts. What was written
-survives a kill of the process; a header that does not check out is `Unusable`, with the reason.
+survives a kill of the process; a header that does not check out is `UnusableStoreError`, with the
+reason.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ _JSON_AT = _PREFIX_AT + _PREFIX.size
 Bytes = NDArray[np.uint8]
 
 
-class Unusable(Exception):  # noqa: N818 - a state of a file
+class UnusableStoreError(Exception):
     """Why a store file cannot be used."""
 
 
@@ -103,10 +104,10 @@ class MappedMemory:
         """The memory that a file holds. Raises Unusable and OSError."""
         layout = _read_layout(path)
         if layout.step_s != step_s:
-            raise Unusable(f"its step is {layout.step_s:g} s, now it is {step_s:g} s")
+            raise UnusableStoreError(f"its step is {layout.step_s:g} s, now it is {step_s:g} s")
         size, wanted = path.stat().st_size, layout.offset(len(layout.series))
         if size < wanted:
-            raise Unusable(f"it is cut off: {size:,} bytes of {wanted:,}")
+            raise UnusableStoreError(f"it is cut off: {size:,} bytes of {wanted:,}")
         return cls(layout, path)
 
     @property
@@ -169,14 +170,14 @@ def _read_layout(path: Path) -> StoreLayout:
     with path.open("rb") as stream:
         raw = stream.read(HEADER_BYTES)
     if raw[: len(MAGIC)] != MAGIC or len(raw) < HEADER_BYTES:
-        raise Unusable("it is no store file")
+        raise UnusableStoreError("it is no store file")
     length, checksum = _PREFIX.unpack_from(raw, _PREFIX_AT)
     text = raw[_JSON_AT : _JSON_AT + length]
     if zlib.crc32(text) != checksum:
-        raise Unusable("its header is damaged")
+        raise UnusableStoreError("its header is damaged")
     version = msgspec.json.decode(text, type=_Version).version
     if version != VERSION:
-        raise Unusable(f"it is of version {version}, this program writes {VERSION}")
+        raise UnusableStoreError(f"it is of version {version}, this program writes {VERSION}")
     return msgspec.json.decode(text, type=StoreLayout)
 
 

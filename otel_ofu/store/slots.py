@@ -57,14 +57,14 @@ class Slots:
     def give(self, entity: Entity, first_seen_s: float) -> int:
         """A column for a new entity."""
         slot = heapq.heappop(self._free) if self._free else len(self)
-        self._place(slot, entity)
+        self._assign(slot, entity)
         self.first_seen_s[slot] = first_seen_s
         self.last_seen_s[slot] = first_seen_s
         return slot
 
     def restore(self, slot: int, entity: Entity, seen_s: tuple[float, float]) -> None:
         """Puts an entity back into the column that it had; `seen_s`: first and last."""
-        self._place(slot, entity)
+        self._assign(slot, entity)
         self.first_seen_s[slot], self.last_seen_s[slot] = seen_s
 
     def reuse_gaps(self) -> None:
@@ -89,7 +89,7 @@ class Slots:
         quiet = np.flatnonzero(self.last_seen_s[: len(self)] < time_s)
         return [entity for slot in quiet if (entity := self._entities[slot]) is not None]
 
-    def _place(self, slot: int, entity: Entity) -> None:
+    def _assign(self, slot: int, entity: Entity) -> None:
         while len(self._entities) <= slot:
             self._entities.append(None)
         if len(self.last_seen_s) <= slot:

@@ -18,20 +18,20 @@ import numpy as np
 from otel_ofu.model import Attribute, Entity, EntityKind
 from otel_ofu.model.errors import OtelOfuError
 from otel_ofu.store.history import History
-from otel_ofu.store.memory import MappedMemory, StoreLayout, Unusable
+from otel_ofu.store.memory import MappedMemory, StoreLayout, UnusableStoreError
 from otel_ofu.store.slots import NOBODY, Slots, load_entities, owner_mark, save_entities
 
 
-class StateUnusable(OtelOfuError):  # noqa: N818 - a state, not a fault
+class StateUnusableError(OtelOfuError):
     """The directory cannot hold the history, with the reason of the system."""
 
 
-class StateInUse(StateUnusable):
+class StateInUseError(StateUnusableError):
     """Another process keeps its history in the same directory."""
 
 
 class StateFolder:
-    """`path` is None when history is kept in memory alone. Raises StateUnusable."""
+    """`path` is None when history is kept in memory alone. Raises StateUnusableError."""
 
     def __init__(self, state_dir: Path | None) -> None:
         self.path = state_dir / "store" if state_dir else None
@@ -41,7 +41,7 @@ class StateFolder:
                 self.path.mkdir(parents=True, exist_ok=True)
                 self._lock = _lock(self.path)
             except OSError as error:
-                raise StateUnusable(f"{self.path}: {error.strerror}") from error
+                raise StateUnusableError(f"{self.path}: {error.strerror}") from error
 
     def release(self) -> None:
         """Lets another process in; may be called twice."""
@@ -56,7 +56,7 @@ def _lock(folder: Path) -> int:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
-        raise StateInUse(f"{folder}: another otel-ofu keeps its history there") from None
+        raise StateInUseError(f"{folder}: another otel-ofu keeps its history there") from None
     return descriptor
 
 
@@ -151,7 +151,7 @@ class EntityTable:
             return self._create(layout, path)
         try:
             return MappedMemory.open(path, layout.step_s)
-        except (Unusable, OSError) as error:
+        except (UnusableStoreError, OSError) as error:
             aside = path.with_suffix(".unusable")
             path.replace(aside)
             self._warn(f"{path}: {error}; set aside as {aside.name}, history begins anew")

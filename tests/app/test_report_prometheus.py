@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from otel_ofu.app.report_prometheus import read_prometheus, stretch
+from otel_ofu.app.report_prometheus import read_prometheus, time_buckets
 from otel_ofu.model.errors import OtelOfuError
-from otel_ofu.report import Gather, MfuReport, report_of
+from otel_ofu.report import MfuReport, ReportBuilder, report_of
 from otel_ofu.rules.promql.server import Sample
 
 START_S = 1_764_028_800.0
@@ -36,8 +36,8 @@ def of(job: str, value: float) -> Sample:
 
 
 def report(server: Answers, hours: float = 2.0) -> MfuReport:
-    gather = Gather(step_s=300.0)
-    time = stretch(START_S, START_S + hours * 3600.0, 300.0)
+    gather = ReportBuilder(step_s=300.0)
+    time = time_buckets(START_S, START_S + hours * 3600.0, 300.0)
     notes = read_prometheus(gather, server, time)
     return report_of(gather, (), notes)
 
@@ -115,10 +115,10 @@ def test_values_that_are_no_numbers_are_left_out() -> None:
 
 
 def test_a_stretch_is_whole_steps() -> None:
-    made = stretch(START_S + 10.0, START_S + 3590.0, 300.0)
+    made = time_buckets(START_S + 10.0, START_S + 3590.0, 300.0)
     assert (made.start_s, made.end_s, made.count) == (START_S, START_S + 3600.0, 12)
-    assert stretch(START_S, START_S + 86400.0, None).step_s == 300.0
-    assert stretch(START_S, START_S + 30 * 86400.0, None).step_s == 14400.0
+    assert time_buckets(START_S, START_S + 86400.0, None).step_s == 300.0
+    assert time_buckets(START_S, START_S + 30 * 86400.0, None).step_s == 14400.0
 
 
 @pytest.mark.parametrize(
@@ -126,4 +126,4 @@ def test_a_stretch_is_whole_steps() -> None:
 )
 def test_a_stretch_that_is_none_is_told(until_s: float, step_s: float | None, told: str) -> None:
     with pytest.raises(OtelOfuError, match=told):
-        stretch(START_S, until_s, step_s)
+        time_buckets(START_S, until_s, step_s)

@@ -12,7 +12,7 @@ import pytest
 from otel_ofu.app.report_recordings import read_recordings, read_reports
 from otel_ofu.config import Gpu
 from otel_ofu.model.errors import ConfigError
-from otel_ofu.report import Gather, MfuReport, report_of
+from otel_ofu.report import MfuReport, ReportBuilder, report_of
 from otel_ofu.sources.demo import DemoSource
 from otel_ofu.sources.recording import RecordingHeader, RecordingWriter
 
@@ -53,7 +53,7 @@ def record(folder: Path, scenario: str, job: str, ticks: Sequence[int] = range(1
 
 
 def report(paths: Sequence[str], said: Sequence[str] = ()) -> MfuReport:
-    gather = Gather()
+    gather = ReportBuilder()
     notes = read_recordings(gather, paths, Gpu())
     read_reports(gather, said)
     return report_of(gather, paths, notes)
@@ -91,7 +91,7 @@ def test_progress_is_told_at_each_tick(tmp_path: Path) -> None:
     told: list[tuple[str, float]] = []
     path = record(tmp_path, "healthy", "a", range(1, 4))
     read_recordings(
-        Gather(), [path], Gpu(), None, lambda words, time_s: told.append((words, time_s))
+        ReportBuilder(), [path], Gpu(), None, lambda words, time_s: told.append((words, time_s))
     )
     assert told == [(f"{path} (1 of 1)", START_S + n * STEP_S) for n in (1, 2, 3)]
 
@@ -124,11 +124,11 @@ def test_a_bad_line_is_told_with_its_place(tmp_path: Path, line: bytes, told: st
     said = tmp_path / "said.jsonl"
     said.write_bytes(b'{"time_s": 1, "job": "a", "mfu": 0.4}\n' + line + b"\n")
     with pytest.raises(ConfigError, match=told):
-        read_reports(Gather(), [str(said)])
+        read_reports(ReportBuilder(), [str(said)])
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nothing\.jsonl: cannot be read"):
-        read_reports(Gather(), [str(tmp_path / "nothing.jsonl")])
+        read_reports(ReportBuilder(), [str(tmp_path / "nothing.jsonl")])
     with pytest.raises(ConfigError, match=r"nothing\.jsonl: cannot be read"):
-        read_recordings(Gather(), [str(tmp_path / "nothing.jsonl")], Gpu())
+        read_recordings(ReportBuilder(), [str(tmp_path / "nothing.jsonl")], Gpu())

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from otel_ofu.app.sampler import Sampler
-from otel_ofu.app.source_reader import Answer
+from otel_ofu.app.source_reader import ReadResult
 from otel_ofu.model import Attribute, Device, Entity, Gap, GapReason, Observation, Reading, Window
 
 NOT_SUPPORTED = Gap(GapReason.NOT_SUPPORTED, "no such sensor")
@@ -27,10 +27,10 @@ def reading(now_s: float) -> Reading:
 class ScriptedReader:
     name = "fake"
 
-    def __init__(self, answers: Sequence[Answer]) -> None:
+    def __init__(self, answers: Sequence[ReadResult]) -> None:
         self.answers = list(answers)
 
-    def read(self, now_s: float, budget_s: float) -> Answer:
+    def read(self, now_s: float, budget_s: float) -> ReadResult:
         return self.answers.pop(0)
 
     def close(self, deadline_s: float) -> None:
@@ -69,7 +69,7 @@ class PassOn:
         self.kept = list(entity_ids)
 
 
-def run(answers: Sequence[Answer]) -> tuple[list[Sequence[Observation]], Counts]:
+def run(answers: Sequence[ReadResult]) -> tuple[list[Sequence[Observation]], Counts]:
     emitted: list[Sequence[Observation]] = []
     counts = Counts()
     sampler = Sampler(ScriptedReader(answers), PassOn(), emitted.append, budget_s=1.0, meter=counts)
@@ -79,13 +79,15 @@ def run(answers: Sequence[Answer]) -> tuple[list[Sequence[Observation]], Counts]
 
 
 def test_readings_are_derived_and_emitted() -> None:
-    emitted, counts = run([Answer([reading(10.0)])])
+    emitted, counts = run([ReadResult([reading(10.0)])])
     assert emitted[0][0].values == {"power": 100.0, "sm_clock": 1e9}
     assert counts.lines == [("fake", "sampled")]
 
 
 def test_a_late_source_turns_the_values_of_its_devices_into_gaps_with_its_words() -> None:
-    emitted, counts = run([Answer([reading(10.0)]), Answer(trouble="late", message="no answer")])
+    emitted, counts = run(
+        [ReadResult([reading(10.0)]), ReadResult(trouble="late", message="no answer")]
+    )
     gap = Gap(GapReason.FAILED, "no answer")
     (observation,) = emitted[1]
     assert observation.values == {}
@@ -99,21 +101,21 @@ def test_a_late_source_turns_the_values_of_its_devices_into_gaps_with_its_words(
 
 
 def test_gaps_last_as_long_as_the_trouble() -> None:
-    trouble = Answer(trouble="failed", message="driver gone")
-    emitted, _ = run([Answer([reading(10.0)]), trouble, trouble, Answer([reading(40.0)])])
+    trouble = ReadResult(trouble="failed", message="driver gone")
+    emitted, _ = run([ReadResult([reading(10.0)]), trouble, trouble, ReadResult([reading(40.0)])])
     assert [len(o[0].values) for o in emitted] == [2, 0, 0, 2]
 
 
 def test_a_device_that_a_good_round_does_not_have_is_gone() -> None:
-    emitted, _ = run([Answer([reading(10.0)]), Answer([])])
+    emitted, _ = run([ReadResult([reading(10.0)]), ReadResult([])])
     assert emitted[1] == []
 
 
 def test_each_trouble_is_told_once_and_its_end_too(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
-    trouble = Answer(trouble="failed", message="driver gone")
-    other = Answer(trouble="failed", message="no permission")
-    run([trouble, trouble, other, Answer([reading(40.0)]), Answer([reading(50.0)])])
+    trouble = ReadResult(trouble="failed", message="driver gone")
+    other = ReadResult(trouble="failed", message="no permission")
+    run([trouble, trouble, other, ReadResult([reading(40.0)]), ReadResult([reading(50.0)])])
     assert [record.message for record in caplog.records] == [
         "fake: driver gone; its values are gaps",
         "fake: no permission; its values are gaps",
@@ -127,7 +129,7 @@ def test_a_mig_instance_is_derived_with_the_reading_of_its_gpu() -> None:
     )
     deriver = PassOn()
     sampler = Sampler(
-        ScriptedReader([Answer([instance, reading(10.0)])]),
+        ScriptedReader([ReadResult([instance, reading(10.0)])]),
         deriver,
         lambda _observations: None,
         budget_s=1.0,
@@ -147,7 +149,7 @@ class Row:
 def test_a_gpu_with_two_owners_is_one_observation_for_each_with_its_share() -> None:
     emitted: list[Sequence[Observation]] = []
     sampler = Sampler(
-        ScriptedReader([Answer([reading(10.0)])] * 2),
+        ScriptedReader([ReadResult([reading(10.0)])] * 2),
         PassOn(),
         emitted.append,
         budget_s=1.0,

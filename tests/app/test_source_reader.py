@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from otel_ofu.app.source_reader import Answer, Lifecycle, ThreadReader
+from otel_ofu.app.source_reader import ReadResult, SourceConnection, ThreadReader
 from otel_ofu.model import Device, Reading, Window
 from otel_ofu.model.clock import SystemClock, VirtualClock
 from otel_ofu.model.errors import SourceError, SourceUnavailable
@@ -40,7 +40,7 @@ def fails(_now_s: float) -> Sequence[Reading]:
 
 
 def test_an_answer_carries_the_readings() -> None:
-    reader = Lifecycle(lambda: FakeSource(lambda now_s: [reading(now_s)]), VirtualClock())
+    reader = SourceConnection(lambda: FakeSource(lambda now_s: [reading(now_s)]), VirtualClock())
     assert reader.read(5.0).readings == [reading(5.0)]
 
 
@@ -52,7 +52,7 @@ def test_a_source_that_fails_three_times_is_closed_and_opened_anew_after_a_while
         made.append(FakeSource(fails if len(made) == 0 else lambda now_s: [reading(now_s)]))
         return made[-1]
 
-    reader = Lifecycle(factory, clock)
+    reader = SourceConnection(factory, clock)
     troubles = [reader.read(0.0).trouble for _ in range(4)]
     assert troubles == ["failed", "failed", "failed", "unavailable"]
     assert (len(made), made[0].closed) == (1, 1)
@@ -69,7 +69,7 @@ def test_opening_is_tried_again_ever_more_slowly_up_to_a_minute() -> None:
         attempts.append(clock.now_s())
         raise SourceUnavailable("no driver")
 
-    reader = Lifecycle(factory, clock)
+    reader = SourceConnection(factory, clock)
     for _ in range(300):
         assert reader.read(clock.now_s()).message == "no driver"
         clock.advance(1.0)
@@ -81,11 +81,11 @@ def test_a_bug_in_a_source_is_an_answer_too() -> None:
     def broken(_now_s: float) -> Sequence[Reading]:
         raise KeyError("uuid")
 
-    reader = Lifecycle(lambda: FakeSource(broken), VirtualClock())
+    reader = SourceConnection(lambda: FakeSource(broken), VirtualClock())
     assert reader.read(0.0).message == "KeyError: 'uuid'"
 
 
-def answered(answer: Answer) -> Answer | None:
+def answered(answer: ReadResult) -> ReadResult | None:
     return answer if answer.readings else None
 
 

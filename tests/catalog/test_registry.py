@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_ofu.catalog.registry import AttributeDef, Metric, load_registry
+from otel_ofu.catalog.registry import AttributeDefinition, Metric, load_registry
 
 REGISTRY = load_registry()
 KEYS = list(REGISTRY.metrics)
@@ -23,7 +23,7 @@ def test_whatever_a_metric_puts_on_points_is_a_defined_attribute(key: str) -> No
         _assert_allowed(REGISTRY.attributes[name], value)
 
 
-def _assert_allowed(attribute: AttributeDef, value: str) -> None:
+def _assert_allowed(attribute: AttributeDefinition, value: str) -> None:
     assert not attribute.values or value in attribute.values
 
 

@@ -3,14 +3,14 @@ import itertools
 import pytest
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.catalog.vendors import OPERAND, Profile, load_vendors
+from otel_ofu.catalog.vendors import OPERAND, ExporterProfile, load_vendors
 
 VENDORS = load_vendors()
 PROFILES = pytest.mark.parametrize("profile", VENDORS.profiles.values(), ids=[*VENDORS.profiles])
 
 
 @PROFILES
-def test_every_key_is_in_the_registry(profile: Profile) -> None:
+def test_every_key_is_in_the_registry(profile: ExporterProfile) -> None:
     registry = load_registry()
     rows = [row.key for row in profile.metrics if not row.key.startswith(OPERAND)]
     for key in [*rows, *profile.needs, *profile.instance_keys, *(r.key for r in profile.ratios)]:
@@ -19,7 +19,7 @@ def test_every_key_is_in_the_registry(profile: Profile) -> None:
 
 
 @PROFILES
-def test_every_throttle_reason_is_one_that_the_registry_allows(profile: Profile) -> None:
+def test_every_throttle_reason_is_one_that_the_registry_allows(profile: ExporterProfile) -> None:
     registry = load_registry()
     reasons = registry.attributes["ofu.throttle.reason"].values
     for row in profile.metrics:
@@ -28,26 +28,26 @@ def test_every_throttle_reason_is_one_that_the_registry_allows(profile: Profile)
 
 
 @PROFILES
-def test_every_owner_attribute_is_in_the_registry(profile: Profile) -> None:
+def test_every_owner_attribute_is_in_the_registry(profile: ExporterProfile) -> None:
     assert profile.owner.keys() <= load_registry().attributes.keys()
 
 
 @PROFILES
-def test_every_profile_names_its_devices_and_says_what_ofu_means(profile: Profile) -> None:
+def test_every_profile_names_its_devices_and_says_what_ofu_means(profile: ExporterProfile) -> None:
     assert profile.labels.uuid or profile.labels.index
     assert len(profile.ofu) > 20
     assert "tensor_active" in profile.needs
 
 
 @PROFILES
-def test_operands_of_ratios_are_read(profile: Profile) -> None:
+def test_operands_of_ratios_are_read(profile: ExporterProfile) -> None:
     keys = {row.key for row in profile.metrics}
     for ratio in profile.ratios:
         assert {ratio.over, ratio.under} <= keys
 
 
 @PROFILES
-def test_only_a_true_measurement_gives_tensor_activity(profile: Profile) -> None:
+def test_only_a_true_measurement_gives_tensor_activity(profile: ExporterProfile) -> None:
     keys = {row.key for row in profile.metrics} | (
         {"tensor_active"} if profile.dcgm_names else set()
     )

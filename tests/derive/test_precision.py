@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_ofu.derive import Deriver, DeriverSettings
-from otel_ofu.derive.precision import Detector, Domain, declared, indicated
+from otel_ofu.derive.precision import PrecisionDetector, PrecisionDomain, declared, indicated
 from tests.derive.readings import BUSY, H100, derive, reading, unknown
 
 HMMA = {"tensor_hmma_active": 0.4}
@@ -98,10 +98,10 @@ shares = st.dictionaries(st.sampled_from([*HMMA, *IMMA, *DFMA, "tensor_active"])
 
 @given(st.lists(shares, max_size=20))
 def test_fp16_and_fp8_are_never_detected(windows: list[dict[str, float]]) -> None:
-    detector = Detector()
+    detector = PrecisionDetector()
     for values in windows:
         domain = detector.observe(values, "bf16")
-        assert domain == Domain("bf16", "default") or domain.precision in ("int8", "fp64")
+        assert domain == PrecisionDomain("bf16", "default") or domain.precision in ("int8", "fp64")
         assert indicated(values) in (None, "", "int8", "fp64")
 
 

@@ -233,9 +233,9 @@ def test_jobs_that_come_and_go_leave_nothing_behind() -> None:
     made = encoder()
     for tick in range(2000):
         made.encode([seen(gpu(job=str(tick)), tick, {"ofu": 0.4, f"xid:{tick}": 1.0})])
-    assert len(made._tracks) == 1
+    assert len(made._states) == 1
     made.encode([])
-    assert made._tracks == {}
+    assert made._states == {}
 
 
 def test_label_values_that_churn_do_not_pile_up() -> None:

@@ -11,20 +11,20 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from otel_ofu.catalog.prometheus_names import metric_name
 from otel_ofu.catalog.registry import Kind, load_registry
-from otel_ofu.export.prometheus import Page, PageOptions
+from otel_ofu.export.prometheus import PageOptions, PrometheusPage
 from otel_ofu.model import Entity, Gap, GapReason, Observation, Window
 from tests.export.samples import COMMON, START_S, gpu, seen
 
 Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
-def page(*observations: Observation, **options: object) -> Page:
-    made = Page(load_registry(), COMMON, PageOptions(10.0, **options))  # type: ignore[arg-type]
+def page(*observations: Observation, **options: object) -> PrometheusPage:
+    made = PrometheusPage(load_registry(), COMMON, PageOptions(10.0, **options))  # type: ignore[arg-type]
     made.update(observations)
     return made
 
 
-def series(made: Page, now_s: float = START_S + 10) -> Series:
+def series(made: PrometheusPage, now_s: float = START_S + 10) -> Series:
     """As Prometheus' own parser reads it; no sample may come twice."""
     found: Series = {}
     for family in text_string_to_metric_families(made.text(now_s)):

@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from otel_ofu.files.procfs import LONGEST_VALUE, MOST_BYTES, Denied, Gone, ProcFs, read_file
+from otel_ofu.files.procfs import (
+    LONGEST_VALUE,
+    MOST_BYTES,
+    AccessDeniedError,
+    ProcessGoneError,
+    ProcFs,
+    read_file,
+)
 from tests.evidence.tree import Tree
 from tests.processes import OVERWRITES, WAITS, child
 
@@ -44,7 +51,7 @@ def test_stat_and_cgroup_of_a_real_process() -> None:
 def test_a_process_that_ended_is_gone() -> None:
     with child(WAITS, {"A": "1"}) as pid:
         pass
-    with pytest.raises(Gone):
+    with pytest.raises(ProcessGoneError):
         ProcFs().stat(pid)
 
 
@@ -81,25 +88,25 @@ def test_names_with_spaces_and_brackets_do_not_move_the_fields(tree: Tree) -> No
 def test_a_stat_in_another_form_is_denied(tree: Tree, text: str) -> None:
     tree.process(7)
     (tree.proc / "7" / "stat").write_text(text)
-    with pytest.raises(Denied, match="not as the kernel writes it"):
+    with pytest.raises(AccessDeniedError, match="not as the kernel writes it"):
         ProcFs(tree.proc).stat(7)
 
 
 def test_a_file_that_is_longer_than_can_be_is_not_read_in_half(tree: Tree) -> None:
     tree.process(7, b"A=12\0" + b"x" * MOST_BYTES)
-    with pytest.raises(Denied, match=f"more than {MOST_BYTES} bytes"):
+    with pytest.raises(AccessDeniedError, match=f"more than {MOST_BYTES} bytes"):
         ProcFs(tree.proc).environment(7, ["A"])
     stat = str(tree.proc / "7" / "stat")
     size = len(read_file(stat))
     assert len(read_file(stat, size)) == size
-    with pytest.raises(Denied, match=f"more than {size - 1} bytes"):
+    with pytest.raises(AccessDeniedError, match=f"more than {size - 1} bytes"):
         read_file(stat, size - 1)
 
 
 def test_a_file_that_may_not_be_read_is_denied_in_the_systems_words(tree: Tree) -> None:
     tree.process(7)
     tree.refuse(7, "environ")
-    with pytest.raises(Denied, match="Is a directory"):
+    with pytest.raises(AccessDeniedError, match="Is a directory"):
         ProcFs(tree.proc).environment(7, ["A"])
 
 

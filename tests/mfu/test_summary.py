@@ -9,15 +9,15 @@ import pytest
 
 from otel_ofu.catalog.skus import load_skus
 from otel_ofu.mfu.flops import mistakes, model_flops
-from otel_ofu.mfu.summary import Run, summary_data, summary_lines
+from otel_ofu.mfu.summary import JobRun, summary_data, summary_lines
 from tests.mfu.flops import models
 
 FLOPS = model_flops(models.LLAMA3_405B, 8192)
 WRONG = mistakes(models.LLAMA3_405B, 8192)
 
 
-def run(precision: str) -> Run:
-    return Run(292.0, load_skus().by_id["h100-sxm5"], precision)
+def run(precision: str) -> JobRun:
+    return JobRun(292.0, load_skus().by_id["h100-sxm5"], precision)
 
 
 def test_people_read_cost_mfu_and_mistakes() -> None:
@@ -49,11 +49,11 @@ def test_a_precision_that_the_gpu_lacks_is_refused_with_those_it_has() -> None:
 @pytest.mark.parametrize("tokens", [math.nan, math.inf, -math.inf, -5.0, 0.0, 1e13])
 def test_tokens_that_no_gpu_makes_are_refused(tokens: float) -> None:
     with pytest.raises(ValueError, match=r"must be above 0, at most 1e\+12"):
-        Run(tokens, load_skus().by_id["h100-sxm5"], "bf16")
+        JobRun(tokens, load_skus().by_id["h100-sxm5"], "bf16")
 
 
 def test_an_mfu_above_the_peak_gets_a_remark() -> None:
-    odd = Run(2920.0, load_skus().by_id["h100-sxm5"], "fp8")
+    odd = JobRun(2920.0, load_skus().by_id["h100-sxm5"], "fp8")
     assert "  above the peak: check the units" in summary_lines(FLOPS, WRONG, odd)
     assert summary_data(FLOPS, WRONG, odd)["run"]["remark"] == "above the peak: check the units"
     assert summary_data(FLOPS, WRONG, run("fp8"))["run"]["remark"] == ""

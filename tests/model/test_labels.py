@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.export.prometheus import Page, PageOptions
+from otel_ofu.export.prometheus import PageOptions, PrometheusPage
 from otel_ofu.model import Attribute, Entity, Observation, Window
 from otel_ofu.model.labels import entity_labels, is_label_name, label_name
 from otel_ofu.notify.alert import labels_of
@@ -50,7 +50,7 @@ def test_an_alert_a_template_and_a_series_have_the_same_labels() -> None:
     assert finding.entity is not None
     assert LABELS.items() <= labels_of(finding).items()
     assert LABELS.items() <= entity_labels(finding.entity).items()
-    page = Page(load_registry(), {}, PageOptions(10.0, labels=tuple(ODD)))
+    page = PrometheusPage(load_registry(), {}, PageOptions(10.0, labels=tuple(ODD)))
     page.update([Observation(finding.entity, Window(0, 10), {"ofu": 0.5})])
     text = page.text(10.0)
     assert all(f'{name}="{value}"' in text for name, value in LABELS.items())

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from otel_ofu.net.http_client import Failure, HttpClient, HttpError, Response
+from otel_ofu.net.http_client import HttpClient, HttpError, HttpFailure, Response
 from otel_ofu.net.proxy import proxy_for
 from otel_ofu.net.tls import TlsFiles
 from tests.peers.certs import make_certificates
@@ -156,7 +156,7 @@ def is_good(response: Response) -> bool:
 def is_late(by: HttpClient, url: str, limit_s: float = LIMIT_S) -> bool:
     with pytest.raises(HttpError, match=rf"^no complete answer within {limit_s:g} s$") as caught:
         by.post(url, b"data", {}, limit_s)
-    return caught.value.failure is Failure.TIMEOUT
+    return caught.value.failure is HttpFailure.TIMEOUT
 
 
 def failure(by: HttpClient, url: str, **headers: str) -> HttpError:
@@ -219,7 +219,7 @@ def test_a_refused_connection_is_told_as_such() -> None:
         port = taken.getsockname()[1]
     with client() as by:
         error = failure(by, f"http://127.0.0.1:{port}/")
-    assert (str(error), error.failure) == ("Connection refused", Failure.REFUSED)
+    assert (str(error), error.failure) == ("Connection refused", HttpFailure.REFUSED)
 
 
 def test_a_kept_connection_that_the_server_closed_meanwhile_is_no_failure_of_a_post() -> None:
@@ -293,7 +293,7 @@ def test_the_tls_files_are_read_when_connecting(tmp_path: Path) -> None:
     absent = tmp_path / "ca.pem"
     with serving() as server, client(TlsFiles(ca_file=str(absent))) as by:
         error = failure(by, f"https://{server.place}/")
-    assert error.failure is Failure.TLS_FILES
+    assert error.failure is HttpFailure.TLS_FILES
     assert str(error) == f"ca_file {absent}: No such file or directory"
 
 

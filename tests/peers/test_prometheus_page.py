@@ -13,7 +13,7 @@ from otel_ofu.catalog.prometheus_names import metric_name
 from otel_ofu.catalog.registry import Registry, load_registry
 from otel_ofu.export.metrics import EncoderOptions, MetricEncoder
 from otel_ofu.export.otlp import transport_for
-from otel_ofu.export.prometheus import Page, PageOptions, page_server
+from otel_ofu.export.prometheus import PageOptions, PrometheusPage, page_server
 from otel_ofu.export.settings import OtlpOptions, PrometheusSettings, resolve
 from otel_ofu.model import Entity, Observation, Window
 from otel_ofu.outbox.outcome import Delivered
@@ -52,7 +52,7 @@ def names(found: list[Any]) -> set[str]:
 
 def test_prometheus_scrapes_the_page(prometheus: StartPrometheus) -> None:
     registry = load_registry()
-    page = Page(registry, COMMON, PageOptions(interval_s=1e9))
+    page = PrometheusPage(registry, COMMON, PageOptions(interval_s=1e9))
     page.update([observation(1.0, dict.fromkeys(keys(registry), 1.0))])
     server = page_server(lambda: page.text(1.0), PrometheusSettings(listen="127.0.0.1:0"))
     server.start()

@@ -39,7 +39,7 @@ from otel_ofu.rules.numpy.engine import NumpyEngine
 from otel_ofu.rules.promql.compiler import alert_query, verdict_query
 from otel_ofu.rules.promql.engine import PromqlEngine, PromqlLastSeen
 from otel_ofu.rules.promql.ruler import TARGETS, export_rules
-from otel_ofu.rules.promql.samples import NotInPromql
+from otel_ofu.rules.promql.samples import NotInPromqlError
 from otel_ofu.rules.promql.server import QueryClient, QueryError
 from otel_ofu.rules.promql.vectors import CompilerSettings, entity_of, key_of
 from otel_ofu.rules.settings import ServerSettings
@@ -235,7 +235,7 @@ def test_generated_conditions_have_equal_verdicts(each: EntityKind, both: Both) 
         at_s = both.fleet.end_s - earlier * STEP_S
         try:
             met.update(both.compare(question, at_s).values())
-        except NotInPromql as limit:
+        except NotInPromqlError as limit:
             assert "characters of PromQL" in str(limit)  # noqa: PT017 - most are short enough
 
     compare()

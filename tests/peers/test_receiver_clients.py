@@ -28,8 +28,8 @@ from otel_ofu.mfu import built_in_names
 from otel_ofu.model import Observation, Window
 from otel_ofu.model.clock import SystemClock
 from otel_ofu.net.tls import ServerTls as ReceiverTls
-from otel_ofu.receive import Listener, OtlpReceiverSettings, Receiver
-from otel_ofu.receive.decode_worker import Task
+from otel_ofu.receive import ListenerSettings, OtlpReceiver, OtlpReceiverSettings
+from otel_ofu.receive.decode_worker import DecodeTask
 from otel_ofu.store import Store
 from tests.peers.certs import Certificates
 from tests.peers.child import HOST
@@ -46,9 +46,9 @@ class Gateway:
 
     def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - passed on
         self.store = Store(load_registry())
-        free = Listener(endpoint=f"{HOST}:0")
+        free = ListenerSettings(endpoint=f"{HOST}:0")
         given = OtlpReceiverSettings(http=free, grpc=free, **settings)
-        self.receiver = Receiver(given, self.store, names=built_in_names())
+        self.receiver = OtlpReceiver(given, self.store, names=built_in_names())
         self._scheme = "https" if given.tls.cert_file else "http"
 
     @property
@@ -152,7 +152,7 @@ def test_the_sdk_comes_back_when_it_was_told_to(protocol: str) -> None:
     """The queue is full until the client was turned away once."""
     one = Gateway(max_pending_requests=1)
     work = one.receiver._worker
-    filler = Task(b"", "protobuf", gzipped=False, limit=1, reply=lambda _: None)
+    filler = DecodeTask(b"", "protobuf", gzipped=False, limit=1, reply=lambda _: None)
     assert work.offer(filler)
     for server in (one.receiver.http, one.receiver.grpc):
         assert server is not None
@@ -233,7 +233,7 @@ def test_what_goes_through_a_collector_arrives_as_it_was_sent(
 def test_a_collector_keeps_what_we_had_no_time_for(forwarder: StartForwarder) -> None:
     one = Gateway(max_pending_requests=1)
     work = one.receiver._worker
-    assert work.offer(Task(b"", "protobuf", gzipped=False, limit=1, reply=lambda _: None))
+    assert work.offer(DecodeTask(b"", "protobuf", gzipped=False, limit=1, reply=lambda _: None))
     assert one.receiver.http is not None
     one.receiver.http.start()
     with closing(one.receiver):

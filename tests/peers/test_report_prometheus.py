@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from otel_ofu.app.report_prometheus import read_prometheus, stretch
-from otel_ofu.report import Gather, MfuReport, report_of
+from otel_ofu.app.report_prometheus import read_prometheus, time_buckets
+from otel_ofu.report import MfuReport, ReportBuilder, report_of
 from otel_ofu.rules.promql.server import QueryClient
 from otel_ofu.rules.settings import ServerSettings
 from tests.peers.processes import Prometheus
@@ -38,8 +38,8 @@ def load(peer: Prometheus, folder: Path, series: dict[str, Series]) -> None:
 
 
 def report(peer: Prometheus) -> MfuReport:
-    gather = Gather(step_s=300.0)
-    time = stretch(START_S, START_S + HOURS * 3600.0, 300.0)
+    gather = ReportBuilder(step_s=300.0)
+    time = time_buckets(START_S, START_S + HOURS * 3600.0, 300.0)
     with closing(QueryClient(ServerSettings(url=peer.url))) as server:
         notes = read_prometheus(gather, server, time)
     return report_of(gather, [peer.url], notes)

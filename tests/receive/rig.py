@@ -17,19 +17,19 @@ from otel_ofu.catalog.registry import load_registry
 from otel_ofu.mfu import built_in_names
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.net.http_limits import HttpLimits
-from otel_ofu.receive import Listener, OtlpReceiverSettings, Receiver
+from otel_ofu.receive import ListenerSettings, OtlpReceiver, OtlpReceiverSettings
 from otel_ofu.store import Store
 from tests.receive.bodies import T0
 from tests.waiting import HANGS_S
 
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
-FREE = Listener(endpoint="127.0.0.1:0")
+FREE = ListenerSettings(endpoint="127.0.0.1:0")
 EXPORT = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"
 
 
 @dataclass
 class Rig:
-    receiver: Receiver
+    receiver: OtlpReceiver
     store: Store
 
     @property
@@ -128,9 +128,9 @@ def receiving(options: Options | None = None) -> Iterator[Rig]:
     """A receiver, closed at the end."""
     given = options or Options()
     store = Store(load_registry(), clock=VirtualClock(T0 + 100.0))
-    grpc = FREE if given.grpc else Listener()
+    grpc = FREE if given.grpc else ListenerSettings()
     settings = msgspec.structs.replace(given.settings, http=FREE, grpc=grpc)
-    receiver = Receiver(settings, store, names=built_in_names(), deadlines=given.deadlines)
+    receiver = OtlpReceiver(settings, store, names=built_in_names(), deadlines=given.deadlines)
     if given.started:
         receiver.start()
     try:

@@ -14,10 +14,10 @@ from otel_ofu.export.request import unpack
 from otel_ofu.mfu import built_in_names
 from otel_ofu.model import Attribute, Entity, Observation, Window
 from otel_ofu.model.clock import SystemClock, VirtualClock
-from otel_ofu.receive.answers import Code, code_of
+from otel_ofu.receive.answers import GrpcCode, code_of
 from otel_ofu.receive.buffer import END_AFTER_S, Buffer
 from otel_ofu.receive.decode import Decoder
-from otel_ofu.receive.decode_worker import DecodeWorker, Outcome, Task
+from otel_ofu.receive.decode_worker import DecodeOutcome, DecodeTask, DecodeWorker
 from otel_ofu.receive.intake import Intake
 from otel_ofu.store import Store
 from otel_ofu.store.series import Rows
@@ -154,17 +154,21 @@ def test_a_store_that_fails_is_counted_and_does_not_end_the_work(
 ) -> None:
     store = BrokenStore(load_registry(), clock=VirtualClock(T0 + 30.0))
     work = DecodeWorker(Decoder(load_registry()), Buffer(store), SystemClock(), 10)
-    outcomes: list[Outcome] = []
+    outcomes: list[DecodeOutcome] = []
     (raw,) = ticks([[seen(gpu(1))]])
     with caplog.at_level(logging.ERROR):
         for _ in range(3):
-            work.offer(Task(raw, "protobuf", gzipped=False, limit=10**6, reply=outcomes.append))
+            work.offer(
+                DecodeTask(raw, "protobuf", gzipped=False, limit=10**6, reply=outcomes.append)
+            )
         work.start()
         work.close(HANGS_S)
     assert [outcome.refusal for outcome in outcomes] == [None] * 3
     assert work.counts["failed"] >= 1
     assert len(caplog.records) == 1
-    assert not work.offer(Task(raw, "protobuf", gzipped=False, limit=1, reply=outcomes.append))
+    assert not work.offer(
+        DecodeTask(raw, "protobuf", gzipped=False, limit=1, reply=outcomes.append)
+    )
 
 
 class BrokenDecoder(Decoder):
@@ -175,13 +179,13 @@ class BrokenDecoder(Decoder):
 def test_a_request_that_breaks_the_decoder_is_answered(caplog: pytest.LogCaptureFixture) -> None:
     store = Store(load_registry())
     work = DecodeWorker(BrokenDecoder(load_registry()), Buffer(store), SystemClock(), 10)
-    outcomes: list[Outcome] = []
-    work.offer(Task(b"", "protobuf", gzipped=False, limit=1, reply=outcomes.append))
+    outcomes: list[DecodeOutcome] = []
+    work.offer(DecodeTask(b"", "protobuf", gzipped=False, limit=1, reply=outcomes.append))
     work.start()
     work.close(HANGS_S)
     (refusal,) = [outcome.refusal for outcome in outcomes]
     assert refusal is not None
-    assert (refusal.status, code_of(refusal), refusal.retry_s) == (500, Code.INTERNAL, 0)
+    assert (refusal.status, code_of(refusal), refusal.retry_s) == (500, GrpcCode.INTERNAL, 0)
     assert caplog.records
 
 

@@ -11,13 +11,13 @@ from google.rpc.status_pb2 import Status
 
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.receive.decode import Decoder
-from otel_ofu.receive.points import Count, MalformedError, Sizes
+from otel_ofu.receive.points import MalformedError, RequestSizeCount, RequestSizeLimits
 from otel_ofu.receive.wire import resource_slices
 from tests.receive.bodies import T0, as_json, body, gauge, point, request
 from tests.receive.rig import PROTOBUF, Options, receiving
 
 NOW = T0 + 1000.0
-SMALL = Sizes(resources=10, scopes=10, metrics=10, points=10, fields=200)
+SMALL = RequestSizeLimits(resources=10, scopes=10, metrics=10, points=10, fields=200)
 MANY = 1000
 EMPTY = b"\x0a\x00"
 NO_PROTOBUF = b"\x02\x00"
@@ -114,7 +114,7 @@ def test_a_new_resource_is_checked_by_protobuf_also_beside_known_ones() -> None:
 
 
 def test_the_walk_ends_where_the_limit_is_passed() -> None:
-    count = Count(SMALL)
+    count = RequestSizeCount(SMALL)
     with pytest.raises(MalformedError, match="more than 10 resources"):
         resource_slices(EMPTY * MANY, count)
     assert SMALL.fields - count.fields_left == SMALL.resources + 1
@@ -161,13 +161,13 @@ def test_requests_of_5000_points_pass() -> None:
 
 
 def test_a_client_reads_which_limit_it_passed_and_need_not_come_back() -> None:
-    raw = EMPTY * (Sizes().resources + 1)
+    raw = EMPTY * (RequestSizeLimits().resources + 1)
     words = "the request has more than 20000 resources; send smaller batches"
     with receiving(Options(grpc=True)) as rig:
         status, headers, answer = rig.post(gzip.compress(raw), {**PROTOBUF, **GZIP})
         assert (status, Status.FromString(answer).message) == (400, words)
         assert "retry-after" not in headers
-        tree: object = {"resourceMetrics": [{}] * (Sizes().resources + 1)}
+        tree: object = {"resourceMetrics": [{}] * (RequestSizeLimits().resources + 1)}
         status, _, answer = rig.post(json.dumps(tree).encode(), JSON)
         assert (status, json.loads(answer)["message"]) == (400, words)
         with pytest.raises(grpc.RpcError) as caught:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from otel_ofu.model import Entity, Gap, GapReason, Observation, Window
-from otel_ofu.report import Gather, GpuTime, SpeedReport
+from otel_ofu.report import GpuTime, ReportBuilder, SpeedReport
 
 START_S = 1_764_028_800.0
 PEAK = 989.4e12
@@ -27,9 +27,9 @@ def seen(
     return Observation(entity, window, {"ofu": ofu, "flop_limit": PEAK, **values})
 
 
-def gathered(jobs: Mapping[str, tuple[float, float | None]], hours: float = 2.0) -> Gather:
+def gathered(jobs: Mapping[str, tuple[float, float | None]], hours: float = 2.0) -> ReportBuilder:
     """By job its OFU and its MFU over our peak; 8 GPUs each."""
-    gather = Gather(step_s=60.0)
+    gather = ReportBuilder(step_s=60.0)
     for minute in range(int(hours * 60)):
         at_s = START_S + minute * 60.0 + 30.0
         for job, (ofu, mfu) in jobs.items():

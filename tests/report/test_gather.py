@@ -3,18 +3,18 @@ from __future__ import annotations
 import pytest
 
 from otel_ofu.model import Entity, Observation, Window
-from otel_ofu.report import Gather, SpeedReport, report_of
+from otel_ofu.report import ReportBuilder, SpeedReport, report_of
 from otel_ofu.report.result import Job
 from tests.report.fleet import PEAK, START_S, gpu, seen
 
 
-def only(gather: Gather) -> Job:
+def only(gather: ReportBuilder) -> Job:
     (job,) = report_of(gather).jobs
     return job
 
 
 def test_time_without_counters_is_coverage_and_not_zero() -> None:
-    gather = Gather()
+    gather = ReportBuilder()
     for tick in range(120):
         gather.observe([seen(gpu("a", 0), tick * 30.0, 0.4), seen(gpu("a", 1), tick * 30.0, None)])
     job = only(gather)
@@ -24,7 +24,7 @@ def test_time_without_counters_is_coverage_and_not_zero() -> None:
 
 
 def test_idle_time_counts_as_zero_and_as_idle() -> None:
-    gather = Gather()
+    gather = ReportBuilder()
     for tick in range(120):
         gather.observe(
             [
@@ -38,14 +38,14 @@ def test_idle_time_counts_as_zero_and_as_idle() -> None:
 
 
 def test_lost_hours_are_those_of_each_gpu() -> None:
-    gather = Gather(target_ofu=0.5)
+    gather = ReportBuilder(target_ofu=0.5)
     for tick in range(120):
         gather.observe([seen(gpu("a", n), tick * 30.0, ofu) for n, ofu in enumerate((0.25, 0.75))])
     assert only(gather).lost_h == pytest.approx(0.5)
 
 
 def test_a_window_counts_once_however_often_it_comes() -> None:
-    gather = Gather()
+    gather = ReportBuilder()
     for _ in range(2):
         for tick in range(120):
             gather.observe([seen(gpu("a"), tick * 30.0, 0.4)])
@@ -55,7 +55,7 @@ def test_a_window_counts_once_however_often_it_comes() -> None:
 
 
 def test_overlapping_windows_count_what_is_new() -> None:
-    gather = Gather()
+    gather = ReportBuilder()
     gather.observe([seen(gpu("a"), 0.0, 0.4, 60.0)])
     gather.observe([seen(gpu("a"), 30.0, 0.2, 60.0)])
     job = only(gather)
@@ -65,7 +65,7 @@ def test_overlapping_windows_count_what_is_new() -> None:
 
 @pytest.mark.parametrize("length_s", [-30.0, float("inf"), float("nan")])
 def test_a_window_that_is_none_is_left_out_and_told(length_s: float) -> None:
-    gather = Gather()
+    gather = ReportBuilder()
     gather.observe([seen(gpu("a"), 0.0, 0.4), seen(gpu("a", 1), 0.0, 0.9, length_s)])
     report = report_of(gather)
     assert report.jobs[0].ofu == pytest.approx(0.4)
@@ -73,14 +73,14 @@ def test_a_window_that_is_none_is_left_out_and_told(length_s: float) -> None:
 
 
 def test_a_shared_gpu_counts_by_its_share() -> None:
-    gather = Gather()
+    gather = ReportBuilder()
     for tick in range(120):
         gather.observe([seen(gpu(job), tick * 30.0, 0.4, owner_share=0.5) for job in "ab"])
     assert [job.held_h for job in report_of(gather).jobs] == [0.5, 0.5]
 
 
 def test_gpus_without_a_job_are_apart_or_given_to_one() -> None:
-    apart, given = Gather(), Gather(job="mine")
+    apart, given = ReportBuilder(), ReportBuilder(job="mine")
     for gather in (apart, given):
         gather.observe([seen(gpu(""), 0.0, 0.4, 3600.0)])
     assert report_of(apart).jobs == []
@@ -89,14 +89,14 @@ def test_gpus_without_a_job_are_apart_or_given_to_one() -> None:
 
 
 def test_other_entities_are_passed_over() -> None:
-    gather = Gather()
+    gather = ReportBuilder()
     node = Entity("node", "n1", {"ofu.job.id": "a"})
     gather.observe([Observation(node, Window(START_S, START_S + 30), {"ofu": 0.5})])
     assert report_of(gather).start_s is None
 
 
 def test_a_flop_rate_becomes_an_mfu_over_our_peak_whenever_it_comes() -> None:
-    gather = Gather()
+    gather = ReportBuilder()
     gather.observe([seen(gpu("a"), tick * 30.0, 0.4) for tick in range(1)])
     gather.add_report(SpeedReport("a", START_S + 30.0, mfu=1.2, flop_per_s=0.4 * PEAK))
     job = only(gather)
@@ -106,7 +106,7 @@ def test_a_flop_rate_becomes_an_mfu_over_our_peak_whenever_it_comes() -> None:
 
 
 def test_an_mfu_alone_is_over_the_peak_of_the_job() -> None:
-    gather = Gather()
+    gather = ReportBuilder()
     gather.observe([seen(gpu("a"), 0.0, 0.4)])
     gather.add_report(SpeedReport("a", START_S + 30.0, mfu=0.39))
     job = only(gather)
@@ -126,7 +126,7 @@ def test_an_mfu_alone_is_over_the_peak_of_the_job() -> None:
     ],
 )
 def test_a_report_that_cannot_be_used_is_counted(said: SpeedReport, note: str) -> None:
-    gather = Gather()
+    gather = ReportBuilder()
     gather.observe([seen(gpu("a"), 0.0, 0.4)])
     gather.add_report(said)
     report = report_of(gather)
@@ -138,4 +138,4 @@ def test_a_report_that_cannot_be_used_is_counted(said: SpeedReport, note: str) -
 @pytest.mark.parametrize("target", [0.0, 1.1, float("nan")])
 def test_a_target_that_is_none_is_refused(target: float) -> None:
     with pytest.raises(ValueError, match="allowed: above 0, at most 1"):
-        Gather(target)
+        ReportBuilder(target)

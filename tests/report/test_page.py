@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_ofu.report import Gather, page, report_of
+from otel_ofu.report import ReportBuilder, page, report_of
 from otel_ofu.report.charts import steps, timeline
 from otel_ofu.report.text import hours, percent, points, span
 from tests.report.fleet import gathered, gpu, seen
@@ -78,7 +78,7 @@ def test_foreign_words_stay_words() -> None:
 
 @given(st.text(st.characters(codec=None), max_size=30))
 def test_no_name_of_a_job_breaks_the_page(name: str) -> None:
-    gather = Gather()
+    gather = ReportBuilder()
     gather.observe([seen(gpu(name), 0.0, 0.4, 3600.0)])
     read(page(report_of(gather))).text.encode("utf-8")
 
@@ -90,13 +90,13 @@ def test_nothing_is_fetched_from_anywhere() -> None:
 
 
 def test_nothing_to_show_is_said() -> None:
-    text = read(page(report_of(Gather(), ["empty.jsonl"]))).text
+    text = read(page(report_of(ReportBuilder(), ["empty.jsonl"]))).text
     assert "There is nothing to show" in text
     assert "empty.jsonl" in text
 
 
 def test_gpus_without_a_job_are_drawn_and_the_remedy_told() -> None:
-    gather = Gather()
+    gather = ReportBuilder()
     gather.observe([seen(gpu(""), 0.0, 0.4, 3600.0)])
     text = read(page(report_of(gather))).text
     assert "GPUs without a job" in text
@@ -116,7 +116,7 @@ def test_many_jobs_are_drawn_in_part_and_that_is_said() -> None:
 
 
 def test_pictures_are_xml_and_lines_break_at_gaps() -> None:
-    gather = Gather()
+    gather = ReportBuilder()
     for tick, ofu in enumerate((0.4, 0.4, None, 0.3, 0.3, None, 0.2)):
         gather.observe([seen(gpu("a"), tick * 30.0, ofu)])
     report = report_of(gather)

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from otel_ofu.report import Gather, SpeedReport, report_of
+from otel_ofu.report import ReportBuilder, SpeedReport, report_of
 from tests.report.fleet import START_S, gathered, gpu, seen
 
 HEALTHY: dict[str, tuple[float, float | None]] = {
@@ -32,7 +32,7 @@ def test_jobs_that_say_nothing_are_counted_and_not_compared() -> None:
 
 def test_ofu_and_mfu_are_compared_over_the_same_time() -> None:
     """An hour of work that reports, then an hour of idling that does not."""
-    gather = Gather()
+    gather = ReportBuilder()
     for tick in range(240):
         working = tick < 120
         gather.observe([seen(gpu("a"), tick * 30.0, 0.4 if working else 0.0)])
@@ -46,7 +46,7 @@ def test_ofu_and_mfu_are_compared_over_the_same_time() -> None:
 
 
 def test_an_mfu_without_any_ofu_is_not_judged() -> None:
-    gather = Gather()
+    gather = ReportBuilder()
     gather.observe([seen(gpu("a"), 0.0, None)])
     gather.add_report(SpeedReport("a", START_S + 30.0, our_mfu=0.4))
     report = report_of(gather)
@@ -68,7 +68,7 @@ def test_jobs_stand_by_their_lost_hours() -> None:
 
 
 def test_the_mean_over_all_is_weighted_by_gpu_time() -> None:
-    gather = Gather()
+    gather = ReportBuilder()
     gather.observe([seen(gpu("a"), 0.0, 0.6, 900.0)])
     gather.observe([seen(gpu("b", n), 0.0, 0.2, 900.0) for n in range(3)])
     summary = report_of(gather).summary
@@ -77,13 +77,13 @@ def test_the_mean_over_all_is_weighted_by_gpu_time() -> None:
 
 
 def test_nothing_gives_a_report_of_nothing() -> None:
-    report = report_of(Gather())
+    report = report_of(ReportBuilder())
     assert (report.jobs, report.start_s, report.summary.ofu) == ([], None, None)
     assert report.summary.every.r is None
 
 
 def test_series_have_no_value_where_there_was_none() -> None:
-    gather = Gather()
+    gather = ReportBuilder()
     gather.observe([seen(gpu("a"), 0.0, 0.4)])
     gather.observe([seen(gpu("a"), 90.0, 0.5)])
     (job,) = report_of(gather).jobs

@@ -4,7 +4,7 @@ import csv
 import io
 import json
 
-from otel_ofu.report import Gather, csv_text, json_text, report_of
+from otel_ofu.report import ReportBuilder, csv_text, json_text, report_of
 from otel_ofu.report.tables import COLUMNS
 from tests.report.fleet import START_S, gathered, gpu, seen
 
@@ -24,7 +24,7 @@ def test_the_csv_has_a_row_for_each_job_and_empty_cells_for_what_is_not_known() 
 
 
 def test_a_name_is_no_formula() -> None:
-    gather = Gather()
+    gather = ReportBuilder()
     names = ['=HYPERLINK("http://x","y")', "+1", "-1", "@x", 'a,b\n"c"']
     gather.observe([seen(gpu(name, n), 0.0, 0.4) for n, name in enumerate(names)])
     found = {row["job"] for row in rows(csv_text(report_of(gather)))}
@@ -33,7 +33,7 @@ def test_a_name_is_no_formula() -> None:
 
 
 def test_no_jobs_give_a_head_alone() -> None:
-    assert csv_text(report_of(Gather())) == ",".join(COLUMNS) + "\r\n"
+    assert csv_text(report_of(ReportBuilder())) == ",".join(COLUMNS) + "\r\n"
 
 
 def test_the_json_holds_series_and_nulls() -> None:

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_ofu.report.timeline import MOST_BUCKETS, Sum, Timelines
+from otel_ofu.report.timeline import MOST_BUCKETS, BucketSums, Timelines
 
 
 def amounts(value: float) -> list[float]:
-    return [value] + [0.0] * (len(Sum) - 1)
+    return [value] + [0.0] * (len(BucketSums) - 1)
 
 
 ADDED = st.lists(
@@ -34,7 +34,7 @@ def test_nothing_is_lost_and_the_buckets_stay_few(added: list[tuple[str, float, 
     made = filled(added)
     for job in made:
         starts, sums = made.of(job)
-        assert sums[:, Sum.HELD].sum() == sum(v for j, _, v in added if j == job)
+        assert sums[:, BucketSums.HELD].sum() == sum(v for j, _, v in added if j == job)
         assert len(starts) == len(sums) <= MOST_BUCKETS
 
 
@@ -56,7 +56,7 @@ def test_each_amount_is_in_the_bucket_of_its_time(added: list[tuple[str, float, 
         starts, sums = made.of(job)
         place = int(np.searchsorted(starts, time_s, side="right")) - 1
         assert starts[place] <= time_s < starts[place] + made.width_s
-        assert sums[place, Sum.HELD] > 0
+        assert sums[place, BucketSums.HELD] > 0
 
 
 def test_the_width_doubles_only_when_it_has_to() -> None:

@@ -12,7 +12,7 @@ from otel_ofu.catalog.registry import load_registry
 from otel_ofu.files.shipped import shipped
 from otel_ofu.model import Entity, Observation, Window
 from otel_ofu.rules.backtest import backtest
-from otel_ofu.rules.files import Case, Rule, RuleSet, load_rules
+from otel_ofu.rules.files import Rule, RuleSet, RuleTest, load_rules
 from otel_ofu.rules.files.lint import lint
 from otel_ofu.rules.numpy.samples import retention_for
 from otel_ofu.rules.tests import run_case
@@ -31,7 +31,7 @@ CASES = [(rule, case) for rule in RULES for case in rule.tests]
 
 
 @pytest.mark.parametrize(("rule", "case"), CASES, ids=[f"{r.name}: {c.name}" for r, c in CASES])
-def test_a_shipped_rule_does_what_its_test_says(rule: Rule, case: Case) -> None:
+def test_a_shipped_rule_does_what_its_test_says(rule: Rule, case: RuleTest) -> None:
     interval_s = pack().group_of(rule).interval_s
     assert run_case(rule, interval_s, case, REGISTRY).lines == ()
 
@@ -43,7 +43,7 @@ def test_a_shipped_rule_has_a_test_of_every_kind(rule: Rule) -> None:
     assert any(_has_gaps(case) for case in rule.tests)
 
 
-def _has_gaps(case: Case) -> bool:
+def _has_gaps(case: RuleTest) -> bool:
     return any(math.isnan(value) for samples in case.series.values() for value in samples)
 
 

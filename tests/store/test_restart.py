@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from otel_ofu.model import Entity
-from otel_ofu.store import Retention, StateInUse, StateUnusable
+from otel_ofu.store import Retention, StateInUseError, StateUnusableError
 from otel_ofu.store.slots import load_entities
 from tests.store.fleets import NAN, START_S, Bench, gpu, seen
 
@@ -183,7 +183,7 @@ def test_a_damaged_list_of_entities_is_one_line(
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:
     first = Bench(HOURS, tmp_path)
-    with pytest.raises(StateInUse, match="another otel-ofu keeps its history there"):
+    with pytest.raises(StateInUseError, match="another otel-ofu keeps its history there"):
         Bench(HOURS, tmp_path)
     first.store.close()
     Bench(HOURS, tmp_path).store.close()
@@ -220,7 +220,7 @@ def test_a_fleet_that_never_changed_is_not_forgotten_after_a_restart(
 
 def test_a_directory_that_cannot_be_made_is_told_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(StateUnusable, match=r"file/store: Not a directory$"):
+    with pytest.raises(StateUnusableError, match=r"file/store: Not a directory$"):
         Bench(HOURS, tmp_path / "file")
 
 

@@ -18,7 +18,13 @@ import msgspec
 
 from otel_ofu.evidence.flags.catalogue import CONF_FILE
 from otel_ofu.files.plain_file import Mounts, mounts, require_plain
-from otel_ofu.files.procfs import LONGEST_VALUE, Denied, Gone, ProcFs, read_descriptor
+from otel_ofu.files.procfs import (
+    LONGEST_VALUE,
+    AccessDeniedError,
+    ProcessGoneError,
+    ProcFs,
+    read_descriptor,
+)
 
 MOST_STEPS = 256
 """Parts of a path, those of the links in it included."""
@@ -112,7 +118,7 @@ class NcclConf:
             for path in self._paths(pid, root, environment):
                 text = read_inside(root, path, MOST_BYTES_CONF)
                 values = {**_listed_names(text or b"", self._names), **values}
-        except (OSError, Gone, Denied, ValueError):
+        except (OSError, ProcessGoneError, AccessDeniedError, ValueError):
             return Conf(values, whole=False)
         return Conf(values, whole=environment is not None)
 

@@ -15,7 +15,14 @@ from dataclasses import dataclass, replace
 
 from otel_ofu.evidence.flags.catalogue import FlagCatalogue
 from otel_ofu.evidence.flags.files import Conf, JsonConf, NcclConf
-from otel_ofu.files.procfs import REMEDY, WIPED, Denied, Gone, ProcFs, Stat
+from otel_ofu.files.procfs import (
+    REMEDY,
+    WIPED,
+    AccessDeniedError,
+    ProcessGoneError,
+    ProcessStat,
+    ProcFs,
+)
 from otel_ofu.model.log_once import CountedLogOnce
 
 MOST_ANCESTORS = 16  # starting value: a launcher starts a rank through a few shells
@@ -73,7 +80,7 @@ class Lineage:
             parent = self._procfs.stat(pid).parent
             group = self._procfs.read(f"{pid}/cgroup")
             return Ancestor(pid, parent, self._procfs.arguments(pid), group)
-        except (Gone, Denied):
+        except (ProcessGoneError, AccessDeniedError):
             return None
 
     def _of(self, pid: int) -> Mapping[str, str]:
@@ -81,7 +88,7 @@ class Lineage:
             try:
                 found = self._procfs.environment(pid, self._names)
                 self._variables[pid] = {} if found.wiped else found.values
-            except (Gone, Denied):
+            except (ProcessGoneError, AccessDeniedError):
                 self._variables[pid] = {}
         return self._variables[pid]
 
@@ -103,7 +110,7 @@ class ProcessEvidence:
     `libraries`: those of the listed ones that are mapped. `status`: fields as numbers.
     """
 
-    stat: Stat
+    stat: ProcessStat
     environment: Mapping[str, str] | None
     why: str
     inherited: Mapping[str, str]
@@ -130,7 +137,7 @@ class EvidenceReader:
         self._reads: Counter[int] = Counter()
 
     def read(self, pid: int, lineage: Lineage) -> ProcessEvidence | None:
-        """None when the process has ended. Raises Denied when nothing can be seen of it."""
+        """None when the process has ended. AccessDeniedError if nothing of it can be read."""
         try:
             stat = self._procfs.stat(pid)
             if stat.ended:
@@ -143,7 +150,7 @@ class EvidenceReader:
             # One that took the id over in the meantime is another process.
             if not _is_same(self._procfs.stat(pid), stat):
                 return None
-        except Gone:
+        except ProcessGoneError:
             return None
         self._known[pid] = seen
         return seen
@@ -153,7 +160,7 @@ class EvidenceReader:
         for pid in [pid for pid in self._known if pid not in pids]:
             del self._known[pid], self._reads[pid]
 
-    def _anew(self, pid: int, stat: Stat, lineage: Lineage) -> ProcessEvidence:
+    def _anew(self, pid: int, stat: ProcessStat, lineage: Lineage) -> ProcessEvidence:
         self._reads[pid] = 0
         environment, why, wiped = self._environment(pid)
         ancestors = lineage.ancestors(pid)
@@ -188,7 +195,7 @@ class EvidenceReader:
     def _environment(self, pid: int) -> tuple[Mapping[str, str] | None, str, bool]:
         try:
             found = self._procfs.environment(pid, self._catalogue.variables)
-        except Denied as error:
+        except AccessDeniedError as error:
             why = f"environment of processes on a GPU not readable ({error}); {REMEDY}"
             self._troubles.note("environment_not_readable", why)
             return None, why, False
@@ -200,7 +207,7 @@ class EvidenceReader:
     def _libraries(self, pid: int) -> frozenset[str] | None:
         try:
             raw = self._procfs.read(f"{pid}/maps", MOST_BYTES_MAPS)
-        except Denied:
+        except AccessDeniedError:
             return (
                 None  # mostly for want of the permission that the environment needs: reported there
             )
@@ -215,7 +222,7 @@ class EvidenceReader:
         return found | ({"Cpus_allowed_list": str(_count(cpus[1]))} if cpus else {})
 
 
-def _is_same(one: Stat, other: Stat) -> bool:
+def _is_same(one: ProcessStat, other: ProcessStat) -> bool:
     """Whether it is the same process, running the same program."""
     return (one.start_ticks, one.env_start) == (other.start_ticks, other.env_start)
 

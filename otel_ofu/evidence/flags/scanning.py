@@ -19,7 +19,7 @@ from otel_ofu.evidence.flags.state import (
     FlagState,
     Holder,
 )
-from otel_ofu.files.procfs import FOREIGN, REMEDY, Denied, ProcFs
+from otel_ofu.files.procfs import FOREIGN, REMEDY, AccessDeniedError, ProcFs
 from otel_ofu.model import Gap, GapReason
 from otel_ofu.model.log_once import CountedLogOnce
 
@@ -100,7 +100,7 @@ class Scan:
             self.at = pid
             try:
                 seen = self._reader.read(pid, lineage)
-            except Denied as error:
+            except AccessDeniedError as error:
                 text = f"processes on a GPU are not readable ({error}); {REMEDY}"
                 self.troubles.note("process_not_readable", text)
                 found[pid] = None
@@ -119,8 +119,8 @@ class Scan:
         """Judged anew only when something of the process changed."""
         known = self._verdicts.get(key)
         if known is None or known[0] is not seen or known[1] != architecture:
-            court = FlagEvaluator(seen, self._catalogue, architecture)
-            answers = {flag.id: court.judge(flag) for flag in self._catalogue.watched}
+            evaluator = FlagEvaluator(seen, self._catalogue, architecture)
+            answers = {flag.id: evaluator.judge(flag) for flag in self._catalogue.watched}
             known = self._verdicts[key] = (seen, architecture, answers)
         return known[2]
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from otel_ofu.evidence.host.node import FIRST, GrowingTotals, Values, grown
-from otel_ofu.files.procfs import Denied, Gone, ProcFs, read_file
+from otel_ofu.files.procfs import AccessDeniedError, ProcessGoneError, ProcFs, read_file
 from otel_ofu.model import Gap, GapReason
 
 LOOPBACK = "lo"
@@ -53,7 +53,7 @@ class Network:
         """That of the first process: an agent in a container may have a network of its own."""
         try:
             return self._procfs.read("1/net/dev")
-        except (Gone, Denied):
+        except (ProcessGoneError, AccessDeniedError):
             return self._procfs.read("net/dev")
 
     def _cards(self, rows: Mapping[str, Row]) -> list[str]:
@@ -78,7 +78,7 @@ class Network:
                 continue
             try:
                 rows = _rows(self._procfs.read(f"{pid}/net/dev"))
-            except (Gone, Denied):
+            except (ProcessGoneError, AccessDeniedError):
                 continue
             if LOOPBACK in rows:
                 found[f"{space}/{LOOPBACK}"] = rows[LOOPBACK]
@@ -160,7 +160,7 @@ class InfiniBand:
         folders = [f"{self._root}/{adapter}/ports" for adapter in adapters]
         ports = [f"{folder}/{port}" for folder in folders for port in _listed(folder)]
         if not ports:
-            raise Gone("no InfiniBand or RoCE adapter")
+            raise ProcessGoneError("no InfiniBand or RoCE adapter")
         return ports
 
     def _busiest(self, bytes_: Mapping[str, int]) -> float | Gap:
@@ -195,7 +195,7 @@ def _count(port: str, folder: str, name: str) -> int:
     """-1 where the port does not count it."""
     try:
         return int(read_file(f"{port}/{folder}/{name}"))
-    except (Gone, Denied):
+    except (ProcessGoneError, AccessDeniedError):
         return -1
 
 

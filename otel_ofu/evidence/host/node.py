@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from otel_ofu.files.procfs import Gone, ProcFs
+from otel_ofu.files.procfs import ProcessGoneError, ProcFs
 from otel_ofu.model import Gap, GapReason
 
 Values = Mapping[str, float | Gap]
@@ -140,7 +140,7 @@ class Pressure:
     def _of(self, resource: str) -> dict[str, float | Gap]:
         try:
             text = self._procfs.read(f"pressure/{resource}")
-        except Gone:
+        except ProcessGoneError:
             off = Gap(GapReason.NOT_SUPPORTED, "the kernel does not measure pressure (psi=1)")
             return {"some": off, "full": off}
         parts = [line.split() for line in text.splitlines()]
@@ -189,7 +189,7 @@ class Disks:
         rows = [line.split() for line in self._procfs.read("diskstats").splitlines()]
         disks = [(r[_NAME].decode(), r) for r in rows if self._counts(r[_NAME].decode())]
         if not disks:
-            raise Gone("no disk of its own")
+            raise ProcessGoneError("no disk of its own")
         read = {name: int(row[_READ]) * _SECTOR_BYTES for name, row in disks}
         written = {name: int(row[_WRITTEN]) * _SECTOR_BYTES for name, row in disks}
         return {

@@ -13,14 +13,20 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from otel_ofu.evidence.host.node import FIRST, Values
-from otel_ofu.files.procfs import Denied, Gone, ProcFs, Stat, read_file
+from otel_ofu.files.procfs import (
+    AccessDeniedError,
+    ProcessGoneError,
+    ProcessStat,
+    ProcFs,
+    read_file,
+)
 from otel_ofu.model import Gap, GapReason
 from otel_ofu.model.clock import Clock
 
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 _NOBODY = Gap(GapReason.NOT_READY, "no process holds a GPU")
 
-Rank = tuple[Stat, Stat]
+Rank = tuple[ProcessStat, ProcessStat]
 
 
 class Ranks:
@@ -53,7 +59,7 @@ class Ranks:
     def _rank(self, pid: int) -> Rank | None:
         try:
             return self._procfs.stat(pid), self._procfs.stat(pid, thread=pid)
-        except (Gone, Denied):
+        except (ProcessGoneError, AccessDeniedError):
             return None
 
 
@@ -106,7 +112,7 @@ class Containers:
     def _path(self, pid: int) -> str:
         try:
             line = _V2.search(self._procfs.read(f"{pid}/cgroup"))
-        except (Gone, Denied):
+        except (ProcessGoneError, AccessDeniedError):
             return ""
         return line[1].decode("utf-8", "replace") if line else ""
 
@@ -127,7 +133,7 @@ def _text(path: str) -> bytes:
     """Empty where there is no such file."""
     try:
         return read_file(path)
-    except (Gone, Denied):
+    except (ProcessGoneError, AccessDeniedError):
         return b""
 
 

@@ -22,7 +22,7 @@ from otel_ofu.evidence.host.node import (
     Values,
 )
 from otel_ofu.evidence.host.processes import Containers, Ranks
-from otel_ofu.files.procfs import Denied, Gone, ProcFs
+from otel_ofu.files.procfs import AccessDeniedError, ProcessGoneError, ProcFs
 from otel_ofu.model import Attribute, Entity, Gap, GapReason, Observation, Window
 from otel_ofu.model.clock import Clock, SystemClock
 from otel_ofu.model.log_once import LogOnce
@@ -75,7 +75,7 @@ class HostReader:
         return Observation(self._entity, Window(start_s, now_s), values, gaps, starts_s)
 
     def _read(self, part: HostCollector) -> Iterator[tuple[str, float | Gap]]:
-        found = self._asked(part)
+        found = self._collect(part)
         for key in part.keys:
             value = found.get(key, Gap(GapReason.NOT_SUPPORTED, "the kernel does not have it"))
             yield (
@@ -83,12 +83,12 @@ class HostReader:
                 value if isinstance(value, Gap) else self._registry.check(key, value) or value,
             )
 
-    def _asked(self, part: HostCollector) -> Values:
+    def _collect(self, part: HostCollector) -> Values:
         try:
             return part.read()
-        except Gone as error:
+        except ProcessGoneError as error:
             gap = Gap(GapReason.NOT_SUPPORTED, str(error))
-        except Denied as error:
+        except AccessDeniedError as error:
             gap = Gap(GapReason.NOT_PERMITTED, str(error))
         except Exception as error:  # noqa: BLE001 - whatever stands in a file, the rest goes on
             gap = Gap(GapReason.FAILED, f"{type(error).__name__}: {error}")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TextIO
 
-from otel_ofu.export.console.rows import DASH, rows, says_nothing_new
+from otel_ofu.export.console.rows import DASH, has_nothing_new, rows
 from otel_ofu.model import Observation
 
 
@@ -25,7 +25,7 @@ class Lines:
     def export(self, observations: Sequence[Observation]) -> None:
         gpus = [o for o in observations if o.entity.kind == "gpu"]
         end_s = gpus[0].window.end_s if gpus else self._shown_s
-        if end_s == self._shown_s or (self._shown_s is not None and says_nothing_new(gpus)):
+        if end_s == self._shown_s or (self._shown_s is not None and has_nothing_new(gpus)):
             return
         self._shown_s = end_s
         _, reasons = rows(gpus)

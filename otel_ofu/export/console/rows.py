@@ -61,7 +61,7 @@ def rows(observations: Sequence[Observation]) -> tuple[list[GpuRow], list[str]]:
     return [_row(o) for o in gpus], _reasons(gpus)
 
 
-def says_nothing_new(observations: Sequence[Observation]) -> bool:
+def has_nothing_new(observations: Sequence[Observation]) -> bool:
     """Whether all cells are merely not due yet: the exporter refreshes less often than we read."""
     gaps = [o.gaps.get(column.key) for o in observations for column in COLUMNS]
     values = any(column.key in o.values for o in observations for column in COLUMNS)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from otel_ofu.export.console.rows import COLUMNS, DASH, GpuRow, rows, says_nothing_new
+from otel_ofu.export.console.rows import COLUMNS, DASH, GpuRow, has_nothing_new, rows
 from otel_ofu.model import Observation
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class GpuTable:
 
     def export(self, observations: Sequence[Observation]) -> None:
         gpus = [o for o in observations if o.entity.kind == "gpu"]
-        if gpus and not (self._began and says_nothing_new(gpus)):
+        if gpus and not (self._began and has_nothing_new(gpus)):
             self._began = True
             self._live.update(self._drawn(gpus), refresh=True)
 

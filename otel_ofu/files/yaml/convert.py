@@ -76,7 +76,7 @@ def convert_good(
             pattern, message = _split(error)
             where = _found(rest.tree, pattern, _Same(type_, hook, str(error)))
             original = rest.original(where)
-            problem = _placed(file, steps + original, _worded(type_, original, message))
+            problem = _problem_at(file, steps + original, _worded(type_, original, message))
             repeated = problem in problems
             if not repeated and not rest.is_echo(original, message):
                 problems.append(problem)
@@ -224,7 +224,7 @@ def _step(found: re.Match[str]) -> Step | None:
     return found["name"] if found["index"] is None else int(found["index"])
 
 
-_WORDS = {
+_MESSAGES = {
     "str": "text",
     "int": "a whole number",
     "float": "a number",
@@ -235,7 +235,7 @@ _WORDS = {
 }
 
 
-def _placed(file: YamlFile, steps: Steps, message: str) -> Problem:
+def _problem_at(file: YamlFile, steps: Steps, message: str) -> Problem:
     at_key = message.startswith("unknown key")
     return file.key_problem(steps, message) if at_key else file.problem(steps, message)
 
@@ -261,4 +261,4 @@ def _worded(type_: type[Any], steps: Steps, message: str) -> str:
 
 
 def _plain_type(names: str) -> str:
-    return " or ".join(_WORDS.get(name, f"`{name}`") for name in names.split(" | "))
+    return " or ".join(_MESSAGES.get(name, f"`{name}`") for name in names.split(" | "))

@@ -11,13 +11,13 @@ from typing import Any
 
 from otel_ofu.mfu.flops.blocks import Experts, Layer, ModelShape, Norm
 from otel_ofu.mfu.flops.config import Build, Family, Keys, ModelKeyError, load_families, text_model
-from otel_ofu.mfu.flops.parts import MAX_LAYERS, Parts, mamba, mamba2
+from otel_ofu.mfu.flops.parts import MAX_LAYERS, ModelParts, mamba, mamba2
 
 # One letter for a layer in `hybrid_override_pattern`, one word in `layers_block_type`.
 _LETTERS = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
 
 
-def nemotron_h(parts: Parts, keys: Keys) -> tuple[Layer, ...]:
+def nemotron_h(parts: ModelParts, keys: Keys) -> tuple[Layer, ...]:
     """One block a layer, by a pattern of letters or a list of names."""
     if keys.has("layers_block_type"):
         kinds = [str(kind) for kind in keys.items("layers_block_type")]
@@ -34,7 +34,7 @@ def kinds_of(pattern: object) -> list[str]:
     return [_LETTERS.get(letter, letter) for letter in pattern]
 
 
-def one_block(kind: str, parts: Parts, keys: Keys) -> Layer:
+def one_block(kind: str, parts: ModelParts, keys: Keys) -> Layer:
     """A layer with one block of this kind. Raises ModelConfigError for another word."""
     match kind:
         case "mamba":
@@ -50,7 +50,7 @@ def one_block(kind: str, parts: Parts, keys: Keys) -> Layer:
             raise ModelKeyError(f"{kind!r} is no kind of layer; allowed: {allowed}")
 
 
-def jamba(parts: Parts, keys: Keys) -> tuple[Layer, ...]:
+def jamba(parts: ModelParts, keys: Keys) -> tuple[Layer, ...]:
     """Attention and experts each every so many layers, from an offset on."""
     scan, experts = mamba(parts, keys, normed=True), _jamba_experts(parts, keys)
     return tuple(
@@ -63,7 +63,7 @@ def jamba(parts: Parts, keys: Keys) -> tuple[Layer, ...]:
     )
 
 
-def _jamba_experts(parts: Parts, keys: Keys) -> Experts | None:
+def _jamba_experts(parts: ModelParts, keys: Keys) -> Experts | None:
     return parts.experts() if keys.count("num_experts") > 1 else None
 
 
@@ -71,7 +71,7 @@ def _is_turn(keys: Keys, of: str, layer: int) -> bool:
     return layer % keys.count(f"{of}_period") == keys.count(f"{of}_offset", least=0)
 
 
-def granite(parts: Parts, keys: Keys) -> tuple[Layer, ...]:
+def granite(parts: ModelParts, keys: Keys) -> tuple[Layer, ...]:
     """Attention or scan by a list; the same feed-forward in all, experts or shared alone."""
     kinds = keys.items("layer_types") or keys.items("layers_block_type")
     if len(kinds) != parts.depth:
@@ -88,7 +88,7 @@ def granite(parts: Parts, keys: Keys) -> tuple[Layer, ...]:
     )
 
 
-def bamba(parts: Parts, keys: Keys) -> tuple[Layer, ...]:
+def bamba(parts: ModelParts, keys: Keys) -> tuple[Layer, ...]:
     """Attention at listed layers, scans at the others."""
     attending, scan = keys.items("attn_layer_indices"), mamba2(parts, keys)
     return tuple(
@@ -97,11 +97,11 @@ def bamba(parts: Parts, keys: Keys) -> tuple[Layer, ...]:
     )
 
 
-def only_mamba(parts: Parts, keys: Keys) -> tuple[Layer, ...]:
+def only_mamba(parts: ModelParts, keys: Keys) -> tuple[Layer, ...]:
     return ((mamba(parts, keys, normed=False), parts.norms),) * parts.depth
 
 
-def only_mamba2(parts: Parts, keys: Keys) -> tuple[Layer, ...]:
+def only_mamba2(parts: ModelParts, keys: Keys) -> tuple[Layer, ...]:
     return ((mamba2(parts, keys), parts.norms),) * parts.depth
 
 
@@ -113,7 +113,7 @@ def read_shape(config: Mapping[str, Any]) -> ModelShape:
     model_type, inner, notes = text_model(config)
     family = load_families()[model_type]
     keys = Keys(inner, family.aliases, family.defaults)
-    parts = Parts(keys, family)
+    parts = ModelParts(keys, family)
     layers = _BUILDERS[family.build](parts, keys)
     return ModelShape(
         model_type=model_type,
@@ -128,13 +128,13 @@ def read_shape(config: Mapping[str, Any]) -> ModelShape:
     )
 
 
-def _uniform(parts: Parts, _: Keys) -> tuple[Layer, ...]:
+def _uniform(parts: ModelParts, _: Keys) -> tuple[Layer, ...]:
     return tuple(
         (parts.attention(i), parts.feed_forward(i), parts.norms) for i in range(parts.depth)
     )
 
 
-_BUILDERS: Mapping[Build, Callable[[Parts, Keys], tuple[Layer, ...]]] = {
+_BUILDERS: Mapping[Build, Callable[[ModelParts, Keys], tuple[Layer, ...]]] = {
     "uniform": _uniform,
     "nemotron_h": nemotron_h,
     "jamba": jamba,
@@ -145,7 +145,9 @@ _BUILDERS: Mapping[Build, Callable[[Parts, Keys], tuple[Layer, ...]]] = {
 }
 
 
-def _prediction_layer(family: Family, parts: Parts, keys: Keys, layers: tuple[Layer, ...]) -> Layer:
+def _prediction_layer(
+    family: Family, parts: ModelParts, keys: Keys, layers: tuple[Layer, ...]
+) -> Layer:
     """What a multi-token-prediction step repeats: the last layer, or what the pattern has."""
     if not keys.count("num_nextn_predict_layers", 0, least=0) or not layers:
         return ()

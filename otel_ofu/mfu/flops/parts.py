@@ -10,7 +10,7 @@ _NORM_VECTORS = {"rms": 1, "layer": 2, "none": 0}
 _EXPERT_COUNTS = ("num_experts", "num_local_experts", "n_routed_experts")
 
 
-class Parts:
+class ModelParts:
     """Makes the blocks of one model; layers differ only in windows and in being dense."""
 
     def __init__(self, keys: Keys, family: Family) -> None:
@@ -155,7 +155,7 @@ class Parts:
         return self._feed(self.hidden, shared * each, biased=False) if shared else None
 
 
-def mamba(parts: Parts, keys: Keys, *, normed: bool) -> Mamba:
+def mamba(parts: ModelParts, keys: Keys, *, normed: bool) -> Mamba:
     """`normed`: dt, B and C pass through a norm with weights of their own, as in Jamba."""
     state = keys.count("mamba_d_state")
     dt_rank = keys.count("mamba_dt_rank") if _given(keys, "mamba_dt_rank") else _rank(parts)
@@ -169,7 +169,7 @@ def mamba(parts: Parts, keys: Keys, *, normed: bool) -> Mamba:
     )
 
 
-def mamba2(parts: Parts, keys: Keys) -> Mamba2:
+def mamba2(parts: ModelParts, keys: Keys) -> Mamba2:
     """Heads and their width; what is absent or `auto` follows from the expansion."""
     heads = keys.count("mamba_n_heads") if _given(keys, "mamba_n_heads") else None
     head_dim = keys.count("mamba_d_head") if _given(keys, "mamba_d_head") else None
@@ -191,7 +191,7 @@ def _given(keys: Keys, name: str) -> bool:
     return keys.has(name) and keys.value(name) != "auto"
 
 
-def _rank(parts: Parts) -> int:
+def _rank(parts: ModelParts) -> int:
     """What `auto` means: a sixteenth of the hidden size, rounded up."""
     return -(-parts.hidden // 16)
 

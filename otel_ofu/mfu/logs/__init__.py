@@ -1,6 +1,6 @@
 """What jobs log of their own speed: files and commands in, `JobReport`s out."""
 
-from otel_ofu.mfu.logs.follower import FollowCounts, Followed, Follower, build_follower
+from otel_ofu.mfu.logs.follower import FollowCounts, FollowedLog, Follower, build_follower
 from otel_ofu.mfu.logs.formats import (
     LinePattern,
     PatternError,
@@ -12,7 +12,7 @@ from otel_ofu.mfu.logs.tail import PathTemplate
 
 __all__ = [
     "FollowCounts",
-    "Followed",
+    "FollowedLog",
     "Follower",
     "LinePattern",
     "PathTemplate",

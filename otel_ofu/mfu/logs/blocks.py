@@ -44,9 +44,9 @@ class LineBlocks:
         self._line_number = 1
         self.long_lines = 0
 
-    def feed(self, piece: bytes) -> LineBlock | None:
+    def feed(self, chunk: bytes) -> LineBlock | None:
         """The whole lines that are complete with this piece, or None."""
-        data = self._rest + piece
+        data = self._rest + chunk
         end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
         whole, self._rest = data[:end], data[end:]
         first = self._line_number

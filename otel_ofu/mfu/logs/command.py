@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from otel_ofu.model.clock import Clock
 
-PIECE_BYTES = 256 * 1024  # starting value, as of a file
+CHUNK_BYTES = 256 * 1024  # starting value, as of a file
 FIRST_PAUSE_S = 10.0  # starting value
 LONGEST_PAUSE_S = 300.0  # starting value
 STOP_S = 2.0  # starting value: to end after SIGTERM
@@ -35,21 +35,21 @@ class CommandTail:
         self.problem = ""
         self.starts = 0
 
-    def pieces(self, budget_bytes: int) -> Iterator[bytes | None]:
+    def chunks(self, budget_bytes: int) -> Iterator[bytes | None]:
         """What it printed since the last poll, in order; None where its output ended."""
         if self._process is None and not self._started():
             return
         while budget_bytes > 0:
-            piece = self._read(min(PIECE_BYTES, budget_bytes))
-            if piece is None:
+            chunk = self._read(min(CHUNK_BYTES, budget_bytes))
+            if chunk is None:
                 return
-            if not piece:
+            if not chunk:
                 self._ended()
                 yield None
                 return
             self._pause_s = FIRST_PAUSE_S
-            budget_bytes -= len(piece)
-            yield piece
+            budget_bytes -= len(chunk)
+            yield chunk
 
     def close(self) -> None:
         """Stops the command and what it started; waits up to two seconds, then insists."""

@@ -17,10 +17,10 @@ from otel_ofu.mfu.logs.tail import (
     MAX_FILES,
     FileTail,
     Identity,
-    Left,
     PathTemplate,
     Start,
     TailCounts,
+    TailPosition,
 )
 from otel_ofu.mfu.report import JobReport
 from otel_ofu.model.clock import Clock
@@ -33,7 +33,7 @@ RESCAN_S = 10.0  # starting value: for files that come
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class FollowedLog:
     """One entry of the configuration: files or a command, and how to read them.
 
     `job` names the job where the path does not; it is empty when the job is found otherwise.
@@ -84,7 +84,7 @@ class FollowCounts:
 class Follower:
     """Follows everything; `poll` from one thread only, `close` when done."""
 
-    def __init__(self, followed: Sequence[Followed], clock: Clock) -> None:
+    def __init__(self, followed: Sequence[FollowedLog], clock: Clock) -> None:
         self._followed = tuple(followed)
         self._clock = clock
         self._streams: dict[str, _Stream] = {}
@@ -95,7 +95,7 @@ class Follower:
         self._reports = 0
         self._ended = FollowCounts()
         self._owners: dict[Identity, str] = {}
-        self._left: dict[Identity, Left] = {}
+        self._left: dict[Identity, TailPosition] = {}
         for entry in self._followed:
             if entry.command:
                 self._add_command(entry)
@@ -105,9 +105,9 @@ class Follower:
         self._rescan()
         found: list[JobReport] = []
         for key, stream in list(self._streams.items()):
-            found += self._look(key, stream, now_s)
+            found += self._poll_stream(key, stream, now_s)
             if self._has_left(stream):
-                found += self._look(key, stream, now_s)
+                found += self._poll_stream(key, stream, now_s)
             self._forget_if_gone(key, stream)
         self._reports += len(found)
         return found
@@ -130,7 +130,7 @@ class Follower:
             stream.tail.close()
         self._streams.clear()
 
-    def _add_command(self, entry: Followed) -> None:
+    def _add_command(self, entry: FollowedLog) -> None:
         source = f"command: {' '.join(entry.command)}"
         tail = CommandTail(entry.command, self._clock)
         stream = _Stream(LineOrigin(source, entry.job), entry.scanner, tail, kept=True)
@@ -154,7 +154,7 @@ class Follower:
             )
         self._first_scan = False
 
-    def _paths(self) -> Iterator[tuple[Followed, PathTemplate, str, str]]:
+    def _paths(self) -> Iterator[tuple[FollowedLog, PathTemplate, str, str]]:
         for entry in self._followed:
             for template in entry.files:
                 for path, job in template.found():
@@ -176,20 +176,20 @@ class Follower:
                 tail.resume(self._left.pop(tail.identity))
         return False
 
-    def _look(self, key: str, stream: _Stream, now_s: float) -> list[JobReport]:
+    def _poll_stream(self, key: str, stream: _Stream, now_s: float) -> list[JobReport]:
         return [] if self._is_twin(key, stream) else self._read(stream, now_s)
 
     def _read(self, stream: _Stream, now_s: float) -> list[JobReport]:
         found: list[JobReport] = []
-        for piece in stream.tail.pieces(BUDGET_BYTES):
-            if piece is None:
+        for chunk in stream.tail.chunks(BUDGET_BYTES):
+            if chunk is None:
                 block = stream.blocks.finish()
             else:
-                self._bytes += len(piece)
-                block = stream.blocks.feed(piece)
+                self._bytes += len(chunk)
+                block = stream.blocks.feed(chunk)
             if block is not None:
                 found += stream.scanner.scan(block, stream.origin, now_s)
-            if piece is None:
+            if chunk is None:
                 stream.blocks.restart()
         return found
 
@@ -224,9 +224,9 @@ def build_follower(logs: Sequence[LogSettings], clock: Clock) -> Follower:
     return Follower([_followed(each) for each in logs], clock)
 
 
-def _followed(log: LogSettings) -> Followed:
+def _followed(log: LogSettings) -> FollowedLog:
     patterns = [LinePattern(text) for text in log.patterns]
-    return Followed(
+    return FollowedLog(
         scanner=Scanner(readers_of(log.frameworks), patterns),
         files=[PathTemplate(path) for path in log.files],
         command=tuple(log.command),

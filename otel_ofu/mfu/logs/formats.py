@@ -48,7 +48,7 @@ def number_at(text: bytes, position: int) -> float | None:
     return value / 100.0 if found["percent"] else value
 
 
-class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LineValue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A number that stands behind a text."""
 
     after: str
@@ -61,7 +61,7 @@ class LineFormat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     framework: str
     marks: list[str]
-    values: list[Value]
+    values: list[LineValue]
 
 
 class _FormatsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -82,7 +82,7 @@ class LineReader:
 
     framework: str
     marks: tuple[bytes, ...]
-    values: tuple[tuple[bytes, Value], ...]
+    values: tuple[tuple[bytes, LineValue], ...]
 
     def read(self, line: bytes) -> LineFigures | None:
         """The figures of a line; None when it is another kind of line or has no number."""
@@ -96,7 +96,7 @@ class LineReader:
         return LineFigures(self.framework, found) if found else None
 
 
-def _figure(line: bytes, key: bytes, value: Value) -> float | None:
+def _figure(line: bytes, key: bytes, value: LineValue) -> float | None:
     at = line.find(key)
     if at < 0:
         return None

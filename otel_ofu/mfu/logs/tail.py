@@ -20,7 +20,7 @@ from typing import Literal
 
 from otel_ofu.files.plain_file import mounts, require_plain
 
-PIECE_BYTES = 256 * 1024
+CHUNK_BYTES = 256 * 1024
 MAX_BACKLOG_BYTES = 64 * 1024 * 1024
 MISSED_POLLS = 60
 """Starting values: pieces of a read, the backlog that is worth reading, and the polls without its
@@ -42,7 +42,7 @@ class TailCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class TailPosition:
     """How far a file had been read when it was left, how it begins, and whether it still exists."""
 
     identity: Identity
@@ -64,7 +64,7 @@ class FileTail:
         self.problem = ""
         self.is_gone = False
         self.counts = TailCounts()
-        self.left: Left | None = None
+        self.left: TailPosition | None = None
         self.identity: Identity | None = None
         self._start: Start = start
         self._was_left = False
@@ -91,14 +91,14 @@ class FileTail:
             os.close(fd)
             return False
 
-    def resume(self, left: Left) -> None:
+    def resume(self, left: TailPosition) -> None:
         """Goes on where the same file was left under another path."""
         if self.identity == left.identity:
             self._fingerprint = os.pread(self._fd, _FINGERPRINT_BYTES, 0)
             if self._fingerprint.startswith(left.fingerprint):
                 self._offset = left.offset
 
-    def pieces(self, budget_bytes: int) -> Iterator[bytes | None]:
+    def chunks(self, budget_bytes: int) -> Iterator[bytes | None]:
         """What was added, in order; None where another text begins.
 
         When the path leads to another file, the open one is read to its end and left: `left` has
@@ -107,7 +107,7 @@ class FileTail:
         if not self.open():
             return
         try:
-            yield from self._pieces(budget_bytes)
+            yield from self._chunks(budget_bytes)
         except OSError as error:
             # Such as a stale handle of NFS: opened again at the next poll, where it was left.
             self.problem = f"cannot be read: {error.strerror}"
@@ -132,16 +132,16 @@ class FileTail:
             with suppress(OSError):
                 os.close(self._fd)
 
-    def _pieces(self, budget_bytes: int) -> Iterator[bytes | None]:
+    def _chunks(self, budget_bytes: int) -> Iterator[bytes | None]:
         moved = self._moved()
         if self._was_cut():
             self.counts.truncations += 1
             self._offset = 0
             yield None
-        for piece in self._added(budget_bytes):
-            budget_bytes -= len(piece)
+        for chunk in self._added(budget_bytes):
+            budget_bytes -= len(chunk)
             self._polls_without = 0
-            yield piece
+            yield chunk
         if moved and budget_bytes > 0:
             yield None
             self._leave(exists=os.fstat(self._fd).st_nlink > 0)
@@ -164,7 +164,7 @@ class FileTail:
 
     def _leave(self, *, exists: bool) -> None:
         if self.identity is not None:
-            self.left = Left(self.identity, self._offset, self._fingerprint, exists)
+            self.left = TailPosition(self.identity, self._offset, self._fingerprint, exists)
             self._was_left = True
         self.close()
 
@@ -196,12 +196,12 @@ class FileTail:
     def _added(self, budget_bytes: int) -> Iterator[bytes]:
         self._bound_backlog()
         while budget_bytes > 0:
-            piece = os.pread(self._fd, min(PIECE_BYTES, budget_bytes), self._offset)
-            if not piece:
+            chunk = os.pread(self._fd, min(CHUNK_BYTES, budget_bytes), self._offset)
+            if not chunk:
                 return
-            self._offset += len(piece)
-            budget_bytes -= len(piece)
-            yield piece
+            self._offset += len(chunk)
+            budget_bytes -= len(chunk)
+            yield chunk
 
     def _bound_backlog(self) -> None:
         behind = os.fstat(self._fd).st_size - self._offset

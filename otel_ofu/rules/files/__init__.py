@@ -2,21 +2,21 @@
 
 from otel_ofu.rules.files.load import load_rules, rule_paths, rules_from_text
 from otel_ofu.rules.files.rule import (
-    Case,
     FilePosition,
     Rule,
     RuleGroup,
     RuleSet,
+    RuleTest,
     RuleTiming,
     SilentFor,
 )
 
 __all__ = [
-    "Case",
     "FilePosition",
     "Rule",
     "RuleGroup",
     "RuleSet",
+    "RuleTest",
     "RuleTiming",
     "SilentFor",
     "load_rules",

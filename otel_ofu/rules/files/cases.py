@@ -1,4 +1,4 @@
-"""Tests as rule files write them -> `Case`, with the position of every mistake.
+"""Tests as rule files write them -> `RuleTest`, with the position of every mistake.
 
 A key of `series` is `metric`, of the entity that the rule judges, or `entity.metric`: `gpu3.ofu`,
 `gpu1-7.ofu` for several alike, `job.mfu`, `node.load`. All GPUs of a test are of one job and node.
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.files.yaml import Steps
 from otel_ofu.model import EntityKind
-from otel_ofu.rules.files.mistakes import Mistakes
-from otel_ofu.rules.files.rule import Case
+from otel_ofu.rules.files.mistakes import RuleMistakes
+from otel_ofu.rules.files.rule import RuleTest
 from otel_ofu.rules.files.shape import CaseShape, RuleShape
 from otel_ofu.rules.language.names import NameMistake, resolve
 
@@ -71,12 +71,12 @@ def entity_kind(name: str) -> EntityKind:
 class CaseReader:
     """Reads the tests of one rule; mistakes go to `mistakes`."""
 
-    mistakes: Mistakes
+    mistakes: RuleMistakes
     registry: Registry
     each: EntityKind
     interval_s: float
 
-    def read_all(self, shape: RuleShape, steps: Steps) -> tuple[Case, ...]:
+    def read_all(self, shape: RuleShape, steps: Steps) -> tuple[RuleTest, ...]:
         self._check_names(shape, steps)
         return tuple(self._case(test, (*steps, "tests", i)) for i, test in enumerate(shape.tests))
 
@@ -86,7 +86,7 @@ class CaseReader:
             if name in names[:i]:
                 self.mistakes.add((*steps, "tests", i, "name"), f"a test {name!r} is already there")
 
-    def _case(self, test: CaseShape, steps: Steps) -> Case:
+    def _case(self, test: CaseShape, steps: Steps) -> RuleTest:
         step_s = self.mistakes.duration((*steps, "step"), test.step, self.interval_s)
         if step_s < 1:
             self.mistakes.add((*steps, "step"), "a step is at least 1s")
@@ -96,7 +96,7 @@ class CaseReader:
             series |= self._series(key, (*steps, "series", key))
         if not test.series:
             self.mistakes.add((*steps, "series"), "a test needs at least one series")
-        return Case(
+        return RuleTest(
             name=test.name,
             step_s=step_s,
             series=series,
@@ -108,9 +108,9 @@ class CaseReader:
 
     def _series(self, key: str, steps: Steps) -> Mapping[tuple[str, str], tuple[float, ...]]:
         head, dot, rest = key.partition(".")
-        whose = _ENTITY.fullmatch(head) if dot else None
-        metric = rest if whose else key
-        names = _names(whose) if whose else (JUDGED[self.each],)
+        entity_match = _ENTITY.fullmatch(head) if dot else None
+        metric = rest if entity_match else key
+        names = _names(entity_match) if entity_match else (JUDGED[self.each],)
         try:
             values = samples(self.mistakes.file.scalars[steps].value)  # as written: 0x20 is no 32
         except ValueError as error:

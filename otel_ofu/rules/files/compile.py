@@ -16,7 +16,7 @@ from otel_ofu.model.errors import ConfigError
 from otel_ofu.model.labels import label_name
 from otel_ofu.rules.annotations import Template, TemplateMistake, parse_template
 from otel_ofu.rules.files.cases import CaseReader
-from otel_ofu.rules.files.mistakes import Mistakes, condition_in
+from otel_ofu.rules.files.mistakes import RuleMistakes, condition_in
 from otel_ofu.rules.files.rule import SEVERITY, Rule, RuleTiming, SilentFor
 from otel_ofu.rules.files.shape import RuleShape
 from otel_ofu.rules.language.names import nearest
@@ -49,7 +49,7 @@ class RuleContext:
 class RuleReader:
     """Reads the rules of one group."""
 
-    mistakes: Mistakes
+    mistakes: RuleMistakes
     context: RuleContext
     interval_s: float
 

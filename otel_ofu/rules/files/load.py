@@ -14,7 +14,7 @@ from otel_ofu.catalog.registry import Registry
 from otel_ofu.files.yaml import Steps, YamlFile, convert, parse_yaml, problem_at, read_yaml
 from otel_ofu.model.errors import ConfigError, Problem
 from otel_ofu.rules.files.compile import RuleContext, RuleReader
-from otel_ofu.rules.files.mistakes import Mistakes
+from otel_ofu.rules.files.mistakes import RuleMistakes
 from otel_ofu.rules.files.rule import FilePosition, Rule, RuleGroup, RuleSet, SilentFor
 from otel_ofu.rules.files.shape import FileOutline
 
@@ -96,7 +96,7 @@ def _rule_set(files: Sequence[YamlFile], context: RuleContext, problems: list[Pr
     groups: list[RuleGroup] = []
     texts = {file.path: file.text for file in files}
     for file in files:
-        mistakes = Mistakes(file)
+        mistakes = RuleMistakes(file)
         groups += _groups(mistakes, context)
         problems += mistakes.problems
     rules = list(chain.from_iterable(group.rules for group in groups))
@@ -111,7 +111,7 @@ def _rule_set(files: Sequence[YamlFile], context: RuleContext, problems: list[Pr
     return RuleSet(tuple(groups))
 
 
-def _groups(mistakes: Mistakes, context: RuleContext) -> list[RuleGroup]:
+def _groups(mistakes: RuleMistakes, context: RuleContext) -> list[RuleGroup]:
     try:
         outline = convert(mistakes.file, FileOutline)
     except ConfigError as error:

@@ -51,7 +51,7 @@ def share(value: str | float) -> float:
     return number
 
 
-class Mistakes:
+class RuleMistakes:
     """Owned by one load; a value that cannot be read is noted and a default stands in."""
 
     def __init__(self, file: YamlFile) -> None:

@@ -41,7 +41,7 @@ class SilentFor:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class RuleTest:
     """One test of a rule. Times are seconds from the first sample; NaN is a missing sample.
 
     `series`: (entity, metric) -> samples. `fires_at_s`, `resolves_at_s`: entity -> when.
@@ -72,7 +72,7 @@ class Rule:
     causes: tuple[str, ...] = ()
     shadow: bool = False
     link: str = ""
-    tests: tuple[Case, ...] = ()
+    tests: tuple[RuleTest, ...] = ()
     position: FilePosition = FilePosition()
 
     @property

@@ -34,7 +34,7 @@ from otel_ofu.rules.language.syntax import (
     Relation,
     Scalar,
 )
-from otel_ofu.rules.promql.samples import MetricVectors, NotInPromql
+from otel_ofu.rules.promql.samples import MetricVectors, NotInPromqlError
 from otel_ofu.rules.promql.vectors import (
     ENTITY_LABELS,
     PEER_LABELS,
@@ -72,10 +72,10 @@ _INVERSE = {
 
 
 def checked_text(value: Value) -> str:
-    """The text of a vector, that of an empty one for a constant. Raises NotInPromql."""
+    """The text of a vector, that of an empty one for a constant. NotInPromqlError."""
     text = value.text if isinstance(value, Vector) else NOTHING
     if len(text) > MAX_CHARACTERS:
-        raise NotInPromql(
+        raise NotInPromqlError(
             f"{len(text):,} characters of PromQL; at most {MAX_CHARACTERS:,} are sent"
         )
     return text
@@ -254,7 +254,7 @@ class Compiler:
 def alert_query(expression: Expression, registry: Registry, settings: CompilerSettings) -> str:
     """The entities for which a condition holds, with the left side of its first comparison.
 
-    Raises NotInPromql.
+    NotInPromqlError.
     """
     return checked_text(_compiler(expression, registry, settings).holds(_condition(expression)))
 
@@ -262,7 +262,7 @@ def alert_query(expression: Expression, registry: Registry, settings: CompilerSe
 def verdict_query(expression: Expression, registry: Registry, settings: CompilerSettings) -> str:
     """1 for each entity for which a condition holds, 0 where it fails; no sample: unknown.
 
-    Raises NotInPromql.
+    NotInPromqlError.
     """
     return checked_text(_compiler(expression, registry, settings).verdict(_condition(expression)))
 
@@ -277,7 +277,7 @@ def silence_query(
 def value_query(
     expression: Expression, node: Numeric, registry: Registry, settings: CompilerSettings
 ) -> str:
-    """The value of a sub-expression for each entity; no sample: no value. Raises NotInPromql."""
+    """The value of a sub-expression for each entity; no sample: no value. NotInPromqlError."""
     compiler = _compiler(expression, registry, settings)
     value = compiler.value(node)
     return checked_text(None if value is None else compiler.everywhere(value))

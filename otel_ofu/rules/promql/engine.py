@@ -30,7 +30,7 @@ from otel_ofu.rules.language.syntax import (
 from otel_ofu.rules.lifecycle.silence import Times
 from otel_ofu.rules.promql.compiler import Compiler, checked_text
 from otel_ofu.rules.promql.samples import MetricVectors
-from otel_ofu.rules.promql.server import Queries, ServerUnavailable
+from otel_ofu.rules.promql.server import Queries, ServerUnavailableError
 from otel_ofu.rules.promql.vectors import CompilerSettings, Key, Value, Vector, entity_of, key_of
 from otel_ofu.rules.verdicts import (
     EvaluatedCondition,
@@ -54,7 +54,7 @@ class QueryResults:
         self._closed = False
 
     def query(self, kind: EntityKind, value: Value) -> None:
-        """Asks for a value that has the labels of a kind. Raises QueryError, NotInPromql."""
+        """Asks for a value that has the labels of a kind. Raises QueryError, NotInPromqlError."""
         if isinstance(value, Vector):
             self._answer(kind, checked_text(value))
 
@@ -65,7 +65,7 @@ class QueryResults:
     def values(self, kind: EntityKind, value: Value) -> Values:
         """One value a column, NaN where there is none; only after `close`.
 
-        What was not queried before is queried now. Raises QueryError, NotInPromql.
+        What was not queried before is queried now. Raises QueryError, NotInPromqlError.
         """
         if not isinstance(value, Vector):
             constant = math.nan if value is None else value
@@ -114,7 +114,7 @@ class ConditionEvaluation:
         return self.question.expression.each
 
     def query(self) -> None:
-        """Both sides of each comparison. Raises QueryError, NotInPromql."""
+        """Both sides of each comparison. Raises QueryError, NotInPromqlError."""
         for value in _sides(self.question, self.compiler):
             self.results.query(self.kind, value)
 
@@ -159,21 +159,21 @@ class PromqlEngine:
         self._unavailable: tuple[float, str] | None = None
 
     def check(self, question: Question) -> None:
-        """Whether a condition can be queried at all. Raises NotInPromql."""
+        """Whether a condition can be queried at all. Raises NotInPromqlError."""
         for value in _sides(question, self._compiler(question)):
             checked_text(value)
 
     def round(self, questions: Sequence[Question], at_s: float) -> Round:
-        """All questions at one instant. Raises QueryError, NotInPromql.
+        """All questions at one instant. Raises QueryError, NotInPromqlError.
 
         A server that was unavailable at this instant is not queried again for it: a caller that
         tries rule by rule does not wait for each of them.
         """
         if self._unavailable and self._unavailable[0] == at_s:
-            raise ServerUnavailable(self._unavailable[1])
+            raise ServerUnavailableError(self._unavailable[1])
         try:
             return self._round(questions, at_s)
-        except ServerUnavailable as error:
+        except ServerUnavailableError as error:
             self._unavailable = at_s, str(error)
             raise
 
@@ -191,7 +191,7 @@ class PromqlEngine:
     def explain(self, question: Question, at_s: float, entity_id: str) -> Sequence[Explained]:
         """Every part of a condition at one entity, the whole first.
 
-        Raises KeyError for an entity that is not there, QueryError, NotInPromql.
+        Raises KeyError for an entity that is not there, QueryError, NotInPromqlError.
         """
         results, kind = QueryResults(self._queries, at_s), question.expression.each
         evaluation = ConditionEvaluation(question, self._compiler(question), results)

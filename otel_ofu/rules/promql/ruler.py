@@ -20,7 +20,7 @@ from otel_ofu.rules.files import Rule, RuleGroup, RuleSet, SilentFor
 from otel_ofu.rules.language.printing import duration_text, to_text
 from otel_ofu.rules.language.syntax import And, Compare, Number
 from otel_ofu.rules.promql.compiler import NOTHING, alert_query, silence_query
-from otel_ofu.rules.promql.samples import NotInPromql
+from otel_ofu.rules.promql.samples import NotInPromqlError
 from otel_ofu.rules.promql.vectors import ENTITY_LABELS, CompilerSettings, duration
 
 _FILTERS: Mapping[str, str] = {
@@ -150,7 +150,7 @@ class _Writer:
         """One rule as an item of a list, its condition above it; nothing if PromQL has no way."""
         try:
             query = self._query(rule)
-        except NotInPromql as limit:
+        except NotInPromqlError as limit:
             self._warn(rule, f"left out: {limit}")
             return ""
         self._warn_of_limits(rule, query)

@@ -41,7 +41,7 @@ PRESENT_S = 3_600.0
 _SLACK = 1e-6
 
 
-class NotInPromql(OtelOfuError):  # noqa: N818 - a limit, not a fault
+class NotInPromqlError(OtelOfuError):
     """A condition that PromQL cannot express, and why."""
 
 
@@ -174,7 +174,7 @@ class MetricVectors:
             attributes = self.registry.point_attributes(key)
             name = self._name(key)
         except (KeyError, ValueError):
-            raise NotInPromql(f"{key} is not an exported metric") from None
+            raise NotInPromqlError(f"{key} is not an exported metric") from None
         matchers = [f"{label_name(a)}={quoted(v)}" for a, v in sorted(attributes.items())]
         matchers += _not_empty(self._needed(kind))
         return name + (f"{{{','.join(matchers)}}}" if matchers else "")

@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from otel_ofu.model.errors import OtelOfuError
-from otel_ofu.net.http_client import Failure, HttpClient, HttpError, Response
+from otel_ofu.net.http_client import HttpClient, HttpError, HttpFailure, Response
 from otel_ofu.net.secrets import SecretError, authorization
 from otel_ofu.net.tls import TlsFiles
 from otel_ofu.rules.settings import ServerSettings
@@ -85,7 +85,7 @@ class QueryError(OtelOfuError):
     """The server did not answer a query: its URL and the error."""
 
 
-class ServerUnavailable(QueryError):  # noqa: N818 - a state, not a fault
+class ServerUnavailableError(QueryError):
     """The server answers no query now: not reached, too slow, or access is denied."""
 
 
@@ -138,7 +138,7 @@ class QueryClient:
                 self._endpoint, urlencode(form).encode(), headers, timeout_s
             )
         except HttpError as error:
-            hint = "; set ca_file" if error.failure is Failure.UNTRUSTED else ""
+            hint = "; set ca_file" if error.failure is HttpFailure.UNTRUSTED else ""
             raise self._error(f"{error}{hint}") from error
         if response.is_redirect:
             text = f"answered {response.status}, a redirect to {response.location or 'nowhere'}"
@@ -163,7 +163,7 @@ class QueryClient:
 
     def _error(self, text: str, status: int = 0) -> QueryError:
         hint = f"; {_HINTS[status]}" if status in _HINTS else ""
-        kind = QueryError if status in _OF_ONE_QUERY else ServerUnavailable
+        kind = QueryError if status in _OF_ONE_QUERY else ServerUnavailableError
         return kind(f"{self._endpoint}: {text}{hint}")
 
 

@@ -1,7 +1,7 @@
 """Tests in promtool's file format, on our engine.
 
-Enters: a file with `rule_files` and `tests`. Leaves: one `Result` an `alert_rule_test`. Metrics are
-named by their key (`ofu`) or as Prometheus does (`ofu_gpu_utilization_ratio`).
+Enters: a file with `rule_files` and `tests`. Leaves: one `TestResult` an `alert_rule_test`. Metrics
+are named by their key (`ofu`) or as Prometheus does (`ofu_gpu_utilization_ratio`).
 Source: https://prometheus.io/docs/prometheus/latest/configuration/unit_testing_rules/
 """
 
@@ -24,10 +24,10 @@ from otel_ofu.model.labels import entity_labels, label_name
 from otel_ofu.rules.annotations import duration_words
 from otel_ofu.rules.files.cases import MAX_SAMPLES
 from otel_ofu.rules.files.load import load_rules
-from otel_ofu.rules.files.mistakes import Mistakes
+from otel_ofu.rules.files.mistakes import RuleMistakes
 from otel_ofu.rules.files.rule import RuleSet
 from otel_ofu.rules.language.names import nearest
-from otel_ofu.rules.tests.run import Result, RuleSimulation, SimulatedSeries
+from otel_ofu.rules.tests.run import RuleSimulation, SimulatedSeries, TestResult
 
 IDS: Mapping[EntityKind, str] = {"gpu": "hw_id", "job": "ofu_job_id", "node": "host_name"}
 
@@ -166,14 +166,14 @@ def is_promtool_file(file: YamlFile) -> bool:
     return isinstance(file.tree, Mapping) and "tests" in file.tree
 
 
-def run_promtool_file(path: str | Path, registry: Registry) -> list[Result]:
+def run_promtool_file(path: str | Path, registry: Registry) -> list[TestResult]:
     """Runs every test of a file. Raises ConfigError with the positions of its mistakes.
 
     Rules are judged at the interval of their own group, which stands above `evaluation_interval`.
     """
     file = read_yaml(path)
     shape = convert(file, PromFile)
-    mistakes = Mistakes(file)
+    mistakes = RuleMistakes(file)
     rules = load_rules((Path(path).parent / name for name in shape.rule_files), registry)
     runs = [
         _TestBlock(mistakes, rules, registry, ("tests", i)).run(test)
@@ -189,12 +189,12 @@ def run_promtool_file(path: str | Path, registry: Registry) -> list[Result]:
 class _TestBlock:
     """One block of tests: all of them are judged on the same series."""
 
-    mistakes: Mistakes
+    mistakes: RuleMistakes
     rules: RuleSet
     registry: Registry
     steps: Steps
 
-    def run(self, test: PromTest) -> list[Result]:
+    def run(self, test: PromTest) -> list[TestResult]:
         simulated = self._simulated(test)
         due = self._due(test)
         if self.mistakes.problems:
@@ -232,7 +232,7 @@ class _TestBlock:
 
     def _results(
         self, test: PromTest, due: Mapping[int, float], simulation: RuleSimulation
-    ) -> Iterator[Result]:
+    ) -> Iterator[TestResult]:
         active: Sequence[Finding] = ()
         waiting = sorted(due, key=lambda i: due[i])
         for after_s in simulation.run():
@@ -244,13 +244,13 @@ class _TestBlock:
 
     def _result(
         self, test: PromTest, index: int, due: Mapping[int, float], active: Sequence[Finding]
-    ) -> Result:
+    ) -> TestResult:
         alert = test.alert_rule_test[index]
         position = self.mistakes.position((*self.steps, "alert_rule_test", index))
         found = [finding for finding in active if finding.rule == alert.alertname]
         failures = tuple(_differences(alert, found))
         name = f"{test.name or 'test'} at {duration_words(due[index])}"
-        return Result(alert.alertname, name, failures, position)
+        return TestResult(alert.alertname, name, failures, position)
 
 
 def _lengthened(

@@ -1,4 +1,4 @@
-"""The tests inside rule files: rules in, one `Result` a test out; on virtual time.
+"""The tests inside rule files: rules in, one `TestResult` a test out; on virtual time.
 
 A simulation takes series and rules to findings with the real store and engine. Samples stand at the
 start and every step after it; rounds at multiples of the group's interval.
@@ -15,7 +15,7 @@ from otel_ofu.model import Attribute, Entity, Finding, FindingChange, Observatio
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.rules.annotations import duration_words
 from otel_ofu.rules.files.cases import JUDGED, entity_kind
-from otel_ofu.rules.files.rule import Case, FilePosition, Rule, RuleGroup, RuleSet
+from otel_ofu.rules.files.rule import FilePosition, Rule, RuleGroup, RuleSet, RuleTest
 from otel_ofu.rules.lifecycle.engine import Engine
 from otel_ofu.rules.lifecycle.silence import StoreLastSeen
 from otel_ofu.rules.numpy.engine import NumpyEngine
@@ -108,7 +108,7 @@ VERBS: Mapping[FindingChange, tuple[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class TestResult:
     """One test; `failures` has a line for everything that was not as expected."""
 
     rule: str
@@ -128,7 +128,7 @@ class Result:
 
 def run_tests(
     rules: RuleSet, registry: Registry, names: Sequence[str] | None = None
-) -> Iterator[Result]:
+) -> Iterator[TestResult]:
     """Runs the tests of all rules, or of those in `names`, in the order of the files."""
     for group in rules.groups:
         for rule in group.rules:
@@ -137,7 +137,7 @@ def run_tests(
                     yield run_case(rule, group.interval_s, case, registry)
 
 
-def run_case(rule: Rule, interval_s: float, case: Case, registry: Registry) -> Result:
+def run_case(rule: Rule, interval_s: float, case: RuleTest, registry: Registry) -> TestResult:
     """Runs one test; the rule's limit does not count here."""
     alone = replace(rule, limit=0)
     rules = RuleSet((RuleGroup("test", interval_s, (alone,)),))
@@ -150,10 +150,10 @@ def run_case(rule: Rule, interval_s: float, case: Case, registry: Registry) -> R
         pass
     fired = _compare(rule, case.fires_at_s, "opened", simulation.emitted)
     failures = (*fired, *_ends(rule, case, simulation))
-    return Result(rule.name, case.name, failures, case.position)
+    return TestResult(rule.name, case.name, failures, case.position)
 
 
-def _ends(rule: Rule, case: Case, simulation: RuleSimulation) -> Iterator[str]:
+def _ends(rule: Rule, case: RuleTest, simulation: RuleSimulation) -> Iterator[str]:
     if case.resolves_at_s:
         yield from _compare(rule, case.resolves_at_s, "resolved", simulation.emitted)
 

@@ -24,9 +24,9 @@ from otel_ofu.sources.dcgm.wire import (
     DcgmTarget,
     FailureReply,
     ProbeProblem,
-    Read,
+    ReadRequest,
     SamplesReply,
-    Start,
+    StartRequest,
 )
 
 FIRST_WAIT_S = 1.0
@@ -40,7 +40,7 @@ Load = Callable[[str, str], Bindings]
 class DcgmClient:
     """Used by one thread. `load` is exchanged in tests."""
 
-    def __init__(self, start: Start, clock: Clock, load: Load = bindings.load) -> None:
+    def __init__(self, start: StartRequest, clock: Clock, load: Load = bindings.load) -> None:
         self._start = start
         self._clock = clock
         self._load = load
@@ -53,7 +53,7 @@ class DcgmClient:
         self._next_try_s = 0.0
         self._failure = FailureReply(message="not connected yet")
 
-    def read(self, request: Read) -> SamplesReply | FailureReply:
+    def read(self, request: ReadRequest) -> SamplesReply | FailureReply:
         """Everything new, or why there is nothing. Connects if there is no connection."""
         try:
             return self._read(request)
@@ -76,7 +76,7 @@ class DcgmClient:
     def close(self) -> None:
         self._disconnect()
 
-    def _read(self, request: Read) -> SamplesReply | FailureReply:
+    def _read(self, request: ReadRequest) -> SamplesReply | FailureReply:
         session = self._session
         if session is None:
             if self._clock.monotonic_s() < self._next_try_s:
@@ -147,7 +147,7 @@ class _UnavailableError(EngineError):
         self.unavailable = error
 
 
-def open_session(start: Start, clock: Clock, loaded: Bindings) -> DcgmSession:
+def open_session(start: StartRequest, clock: Clock, loaded: Bindings) -> DcgmSession:
     """Connect and start all watches; nothing stays behind in the engine when that fails."""
     engine = connect(loaded, endpoint(start.settings))
     try:
@@ -178,7 +178,7 @@ class NotAnEngineError(EngineError):
         super().__init__(codes.CONNECTION_LOST, detail, "list the GPUs")
 
 
-def failure_of(error: EngineError, start: Start) -> FailureReply:
+def failure_of(error: EngineError, start: StartRequest) -> FailureReply:
     """An engine's refusal as a sentence that names what was tried."""
     if isinstance(error, _UnavailableError):
         cause = error.unavailable
@@ -195,7 +195,7 @@ def failure_of(error: EngineError, start: Start) -> FailureReply:
     return FailureReply(message=f"{what} (to {error.call}: {error.code})", remedy=known.remedy)
 
 
-def reports(start: Start, clock: Clock, load: Load = bindings.load) -> Iterator[DcgmProbe]:
+def reports(start: StartRequest, clock: Clock, load: Load = bindings.load) -> Iterator[DcgmProbe]:
     """After each step all that is known; the last one is `complete`."""
     settings = start.settings
     report = DcgmProbe(address=str(endpoint(settings)))
@@ -216,7 +216,7 @@ def reports(start: Start, clock: Clock, load: Load = bindings.load) -> Iterator[
 
 
 def _of_engine(
-    report: DcgmProbe, start: Start, clock: Clock, loaded: Bindings
+    report: DcgmProbe, start: StartRequest, clock: Clock, loaded: Bindings
 ) -> Iterator[DcgmProbe]:
     engine = connect(loaded, endpoint(start.settings))
     try:
@@ -242,7 +242,9 @@ def _versions(report: DcgmProbe, engine: HostEngine) -> DcgmProbe:
     return report
 
 
-def _profiling(report: DcgmProbe, start: Start, clock: Clock, engine: HostEngine) -> DcgmProbe:
+def _profiling(
+    report: DcgmProbe, start: StartRequest, clock: Clock, engine: HostEngine
+) -> DcgmProbe:
     try:
         session = DcgmSession(engine, start, clock)
     except EngineError as error:

@@ -151,7 +151,7 @@ _INT64 = 0x7FFFFFFFFFFFFFF0
 _DOUBLE = 2.0**47
 
 
-class Blank(IntEnum):
+class BlankKind(IntEnum):
     """What the blank means; its number is the distance from the type's first blank."""
 
     PLAIN = 0
@@ -161,40 +161,40 @@ class Blank(IntEnum):
 
 
 _TEXTS = {
-    "<<<NULL>>>": Blank.PLAIN,
-    "<<<NOT_FOUND>>>": Blank.NOT_FOUND,
-    "<<<NOT_SUPPORTED>>>": Blank.NOT_SUPPORTED,
-    "<<<NOT_PERM>>>": Blank.NOT_PERMITTED,
+    "<<<NULL>>>": BlankKind.PLAIN,
+    "<<<NOT_FOUND>>>": BlankKind.NOT_FOUND,
+    "<<<NOT_SUPPORTED>>>": BlankKind.NOT_SUPPORTED,
+    "<<<NOT_PERM>>>": BlankKind.NOT_PERMITTED,
 }
 
 
-def blank_reason(value: float | str | None) -> Blank | None:
+def blank_reason(value: float | str | None) -> BlankKind | None:
     """The blank that a value is; None for a value. NaN and infinities are plain blanks.
 
     A 32-bit blank counts in a 64-bit field too: some drivers' values arrive unconverted.
     """
     match value:
         case None:
-            return Blank.PLAIN
+            return BlankKind.PLAIN
         case str():
             return _blank_text(value)
         case int():
             return _offset(value - _INT64) if value >= _INT64 else _exact(value - _INT32)
         case _:
             if not math.isfinite(value):
-                return Blank.PLAIN
+                return BlankKind.PLAIN
             return _offset(int(value - _DOUBLE)) if value >= _DOUBLE else None
 
 
-def _blank_text(text: str) -> Blank | None:
+def _blank_text(text: str) -> BlankKind | None:
     if not text.startswith("<<<") or ">>>" not in text:
         return None
-    return _TEXTS.get(text, Blank.PLAIN)
+    return _TEXTS.get(text, BlankKind.PLAIN)
 
 
-def _offset(distance: int) -> Blank:
-    return _exact(distance) or Blank.PLAIN
+def _offset(distance: int) -> BlankKind:
+    return _exact(distance) or BlankKind.PLAIN
 
 
-def _exact(distance: int) -> Blank | None:
-    return Blank(distance) if 0 <= distance <= max(Blank) else None
+def _exact(distance: int) -> BlankKind | None:
+    return BlankKind(distance) if 0 <= distance <= max(BlankKind) else None

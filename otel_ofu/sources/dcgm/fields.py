@@ -1,8 +1,8 @@
 """Which fields to ask DCGM for, and which of them a GPU or MIG instance can take together.
 
 Enters: the registry, metric groups of an engine. Leaves: fields in order of importance, and a
-`Choice` of profiling fields. Fields by number, never by name: names changed in 4.6, numbers did
-not. Source: dcgm_fields.h; bits of field 112: nvml.h, nvmlClocksEventReasons. Profiling: DCGM's
+`FieldChoice` of profiling fields. Fields by number, never by name: names changed in 4.6, numbers
+did not. Source: dcgm_fields.h; bits of field 112: nvml.h, nvmlClocksEventReasons. Profiling: DCGM's
 feature overview, "Profiling Metrics": groups of one major id and other minor ids take turns on
 Volta to Ada, and the values are extrapolated. Hopper and later take all together.
 """
@@ -99,7 +99,7 @@ def _field(registry: Registry, field_id: int, key: str) -> Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class FieldChoice:
     """Fields to watch, in the order asked for, and why each of the others is not."""
 
     taken: tuple[int, ...]
@@ -129,7 +129,7 @@ def absent_at(level: int) -> DcgmTrouble:
     return DcgmTrouble(GapReason.NOT_SUPPORTED, "counted for the whole GPU only")
 
 
-def choose(wanted: Sequence[int], groups: Sequence[MetricGroup]) -> Choice:
+def choose(wanted: Sequence[int], groups: Sequence[MetricGroup]) -> FieldChoice:
     """Fields that never take turns; whatever stands first in `wanted` wins."""
     bound: dict[int, int] = {}
     first: dict[int, int] = {}
@@ -146,7 +146,7 @@ def choose(wanted: Sequence[int], groups: Sequence[MetricGroup]) -> Choice:
             left[field_id] = f"cannot be watched together with field {first[homes[0].major]}"
         else:
             left[field_id] = "this GPU has no such counter"
-    return Choice(tuple(taken), left)
+    return FieldChoice(tuple(taken), left)
 
 
 def attempts(fields: Sequence[int]) -> list[tuple[int, ...]]:

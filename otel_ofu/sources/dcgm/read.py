@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.model import Gap, GapReason, Reading, Window
 from otel_ofu.sources.dcgm import codes
-from otel_ofu.sources.dcgm.codes import Blank, blank_reason
+from otel_ofu.sources.dcgm.codes import BlankKind, blank_reason
 from otel_ofu.sources.dcgm.fields import (
     EVENT_REASONS,
     REASON_BITS,
@@ -38,7 +38,7 @@ takes at most."""
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class SampleTimes:
     """When samples are judged: now, since when they are watched and how often they are taken."""
 
     now_s: float
@@ -58,7 +58,7 @@ class Moment:
         return since_s < _FIRST_PERIODS * self.period_s + _SLACK_S
 
 
-def judge(sample: DcgmSample, last_us: int | None, moment: Moment) -> float | Gap:
+def judge(sample: DcgmSample, last_us: int | None, moment: SampleTimes) -> float | Gap:
     """The sample's number in DCGM's unit, or why it has none.
 
     `last_us` is the time of the newest sample of this field that was judged before. A sample is
@@ -67,7 +67,7 @@ def judge(sample: DcgmSample, last_us: int | None, moment: Moment) -> float | Ga
     return value_of(sample, moment) if (gap := _untimely(sample, last_us, moment)) is None else gap
 
 
-def value_of(sample: DcgmSample, moment: Moment) -> float | Gap:
+def value_of(sample: DcgmSample, moment: SampleTimes) -> float | Gap:
     """The number of a sample, whatever its time."""
     if sample.status:
         trouble = codes.trouble(sample.status)
@@ -80,24 +80,24 @@ def value_of(sample: DcgmSample, moment: Moment) -> float | Gap:
     return sample.value
 
 
-def _blank_gap(blank: Blank, field_id: int, moment: Moment) -> Gap:
+def _blank_gap(blank: BlankKind, field_id: int, moment: SampleTimes) -> Gap:
     match blank:
-        case Blank.NOT_SUPPORTED:
+        case BlankKind.NOT_SUPPORTED:
             return Gap(GapReason.NOT_SUPPORTED, "the driver does not support it on this device")
-        case Blank.NOT_PERMITTED:
+        case BlankKind.NOT_PERMITTED:
             return Gap(GapReason.NOT_PERMITTED, "the driver does not permit it to the engine")
-        case Blank.NOT_FOUND:
+        case BlankKind.NOT_FOUND:
             return Gap(GapReason.FAILED, "the engine did not find it")
-        case Blank.PLAIN if is_profiling(field_id) and moment.paused:
+        case BlankKind.PLAIN if is_profiling(field_id) and moment.paused:
             trouble = codes.trouble(codes.PAUSED)
             return Gap(trouble.reason, trouble.detail)
-        case Blank.PLAIN if is_profiling(field_id) and moment.is_first:
+        case BlankKind.PLAIN if is_profiling(field_id) and moment.is_first:
             return Gap(GapReason.NOT_READY, "the first interval is not over")
-        case Blank.PLAIN:
+        case BlankKind.PLAIN:
             return Gap(GapReason.FAILED, "blank, and DCGM gives no reason")
 
 
-def _untimely(sample: DcgmSample, last_us: int | None, moment: Moment) -> Gap | None:
+def _untimely(sample: DcgmSample, last_us: int | None, moment: SampleTimes) -> Gap | None:
     if sample.status or blank_reason(sample.value) is not None:
         return None  # these have a reason of their own
     ahead_s = sample.ts_us / 1e6 - moment.now_s
@@ -110,7 +110,7 @@ def _untimely(sample: DcgmSample, last_us: int | None, moment: Moment) -> Gap | 
     return _not_next(sample, last_us, moment)
 
 
-def _not_next(sample: DcgmSample, last_us: int, moment: Moment) -> Gap | None:
+def _not_next(sample: DcgmSample, last_us: int, moment: SampleTimes) -> Gap | None:
     since_s = (sample.ts_us - last_us) / 1e6
     if since_s <= 0:
         age_s = moment.now_s - sample.ts_us / 1e6
@@ -137,7 +137,7 @@ class XidCounts:
         return [f"xid:{code}" for code in self._counts.get(uuid, ())]
 
     def outcome(
-        self, uuid: str, samples: Sequence[DcgmSample], moment: Moment
+        self, uuid: str, samples: Sequence[DcgmSample], moment: SampleTimes
     ) -> dict[str, float | Gap]:
         """All counts of a device, or their gap; empty while there was no error."""
         gap = None
@@ -169,7 +169,7 @@ class Interpreter:
         self._xids = XidCounts(started_s)
 
     def reading(
-        self, target: DcgmTarget, samples: Sequence[DcgmSample], moment: Moment, window: Window
+        self, target: DcgmTarget, samples: Sequence[DcgmSample], moment: SampleTimes, window: Window
     ) -> Reading:
         """Every key of every field is a value or a gap; `xid:…` only once there was one."""
         outcome: _Outcome = {}
@@ -193,7 +193,7 @@ class Interpreter:
         return _reading(target, window, outcome)
 
     def _outcome(
-        self, uuid: str, field: Field, row: Sequence[DcgmSample], moment: Moment
+        self, uuid: str, field: Field, row: Sequence[DcgmSample], moment: SampleTimes
     ) -> _Outcome:
         if field.id == XID:
             return self._xids.outcome(uuid, row, moment)
@@ -205,7 +205,7 @@ class Interpreter:
         return {field.keys[0]: result}
 
     def _reduced(
-        self, uuid: str, field: Field, row: Sequence[DcgmSample], moment: Moment
+        self, uuid: str, field: Field, row: Sequence[DcgmSample], moment: SampleTimes
     ) -> float | Gap:
         """The mean of the good samples, or the newest of them; the last gap if none is good."""
         judged = [self._judged(uuid, field, sample, moment) for sample in row]
@@ -214,7 +214,9 @@ class Interpreter:
             return judged[-1]
         return sum(good) / len(good) if field.is_mean else good[-1]
 
-    def _judged(self, uuid: str, field: Field, sample: DcgmSample, moment: Moment) -> float | Gap:
+    def _judged(
+        self, uuid: str, field: Field, sample: DcgmSample, moment: SampleTimes
+    ) -> float | Gap:
         key = (uuid, field.id)
         value = judge(sample, self._last_us.get(key), moment)
         gap = value if isinstance(value, Gap) else None

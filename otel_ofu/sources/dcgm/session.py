@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from otel_ofu.model import Gap
 from otel_ofu.model.clock import Clock
 from otel_ofu.sources.dcgm import codes, inventory
-from otel_ofu.sources.dcgm.codes import Blank, DcgmTrouble, blank_reason
+from otel_ofu.sources.dcgm.codes import BlankKind, DcgmTrouble, blank_reason
 from otel_ofu.sources.dcgm.engine import EngineError, EngineWatch, Entity, HostEngine
 from otel_ofu.sources.dcgm.fields import CLOCKS, absent_at, has_level, is_profiling
 from otel_ofu.sources.dcgm.inventory import DcgmUnit
@@ -23,7 +23,7 @@ from otel_ofu.sources.dcgm.watch import (
     entity_groups,
     known_fields,
 )
-from otel_ofu.sources.dcgm.wire import FUTURE_S, DcgmSample, DcgmTarget, GpuProfiling, Start
+from otel_ofu.sources.dcgm.wire import FUTURE_S, DcgmSample, DcgmTarget, GpuProfiling, StartRequest
 
 RESCAN_S = 60.0
 """Between two checks which GPUs and MIG instances there are. Starting value."""
@@ -38,7 +38,7 @@ _MOST = 128
 _Key = tuple[Entity, int]
 
 
-class Recent:
+class RecentSamples:
     """New samples by entity and field, oldest first; a sample is recognised by its time."""
 
     def __init__(self) -> None:
@@ -89,12 +89,12 @@ def replace_future(
 class DcgmSession:
     """Used by one thread, like the engine that it owns."""
 
-    def __init__(self, engine: HostEngine, start: Start, clock: Clock) -> None:
+    def __init__(self, engine: HostEngine, start: StartRequest, clock: Clock) -> None:
         self._engine = engine
         self._start = start
         self._clock = clock
         self._watcher = Watcher(engine, clock)
-        self._recent = Recent()
+        self._recent = RecentSamples()
         self._inventory = inventory.take(engine)
         self._known = frozenset(known_fields(engine, start.fields))
         self.entity_groups = entity_groups(
@@ -179,7 +179,7 @@ class DcgmSession:
     def _is_paused(self, samples: dict[Entity, list[DcgmSample]]) -> bool:
         """Asked of the engine only when a profiling value is blank without a reason."""
         blank = any(
-            is_profiling(s.field) and not s.status and blank_reason(s.value) is Blank.PLAIN
+            is_profiling(s.field) and not s.status and blank_reason(s.value) is BlankKind.PLAIN
             for row in samples.values()
             for s in row
         )

@@ -20,7 +20,7 @@ from otel_ofu.model.errors import SourceError, SourceUnavailable
 from otel_ofu.sources.dcgm import codes
 from otel_ofu.sources.dcgm.child import STOP_GRACE_S, Channel, ChannelClosedError, Child
 from otel_ofu.sources.dcgm.fields import fields
-from otel_ofu.sources.dcgm.read import NAME, Interpreter, Moment
+from otel_ofu.sources.dcgm.read import NAME, Interpreter, SampleTimes
 from otel_ofu.sources.dcgm.settings import MIN_INTERVAL_S, DcgmSettings, endpoint
 from otel_ofu.sources.dcgm.wire import (
     DcgmProbe,
@@ -28,10 +28,10 @@ from otel_ofu.sources.dcgm.wire import (
     FailureReply,
     ProbeProblem,
     ProbeRequest,
-    Read,
+    ReadRequest,
     Reply,
     SamplesReply,
-    Start,
+    StartRequest,
 )
 
 BUDGET_SHARE = 0.8
@@ -52,10 +52,12 @@ _STOP_S = 0.5
 _log = logging.getLogger(__name__)
 
 
-def start_message(settings: DcgmSettings, field_ids: Sequence[int], interval_s: float) -> Start:
+def start_message(
+    settings: DcgmSettings, field_ids: Sequence[int], interval_s: float
+) -> StartRequest:
     """The first message to a child. Fields are taken twice a tick, so that none is ever too old."""
     watch_s = max(MIN_INTERVAL_S, interval_s / 2)
-    return Start(settings, list(field_ids), watch_s, min(_FASTEST_CLOCK_S, watch_s))
+    return StartRequest(settings, list(field_ids), watch_s, min(_FASTEST_CLOCK_S, watch_s))
 
 
 class DcgmSource:
@@ -86,7 +88,7 @@ class DcgmSource:
         ids = [f.id for f in self._interpreter.fields]
         self._start = start_message(settings, ids, interval_s)
         self._channel: Channel | None = None
-        self._asked_at_s: float | None = None
+        self._requested_s: float | None = None
         self._restart_at_s = 0.0
         self._restart_wait_s = _FIRST_RESTART_S
         self._epoch = 0
@@ -101,7 +103,7 @@ class DcgmSource:
     def read(self, now_s: float) -> Sequence[Reading]:
         """A reading of every device. SourceError when none was ever seen."""
         window = self._window(now_s)
-        reply = self._ask()
+        reply = self._request()
         if isinstance(reply, SamplesReply):
             return self._interpret(reply, window)
         if isinstance(reply, FailureReply):
@@ -125,15 +127,15 @@ class DcgmSource:
         follows = last_s is not None and abs(last_s - usual_s) < self._interval_s / 2
         return Window(last_s if last_s is not None and follows else usual_s, now_s)
 
-    def _ask(self) -> SamplesReply | FailureReply | None:
+    def _request(self) -> SamplesReply | FailureReply | None:
         """The child's answer to this tick or the one before; None if it is late."""
         try:
             channel = self._running()
             if channel is None:
                 return FailureReply(message="the DCGM client process is being started again")
-            if self._asked_at_s is None:
-                channel.send(Read(self._epoch))
-                self._asked_at_s = self._clock.monotonic_s()
+            if self._requested_s is None:
+                channel.send(ReadRequest(self._epoch))
+                self._requested_s = self._clock.monotonic_s()
             return self._answer(channel.receive(BUDGET_SHARE * self._interval_s))
         except ChannelClosedError as error:
             self._restart_later()
@@ -141,7 +143,7 @@ class DcgmSource:
 
     def _answer(self, reply: Reply | None) -> SamplesReply | FailureReply | None:
         if isinstance(reply, SamplesReply | FailureReply):
-            self._asked_at_s = None
+            self._requested_s = None
             return reply
         if self._silent_s() >= max(SILENCE_S, 3 * self._interval_s):
             # It may hang in a call for two minutes; a new child can do better, no worse.
@@ -166,14 +168,14 @@ class DcgmSource:
 
     def _drop(self, grace_s: float) -> None:
         channel, self._channel = self._channel, None
-        self._asked_at_s = None
+        self._requested_s = None
         self._epoch = 0
         if channel is not None:
             channel.stop(grace_s)
 
     def _silent_s(self) -> float:
-        asked_at_s = self._asked_at_s
-        return 0.0 if asked_at_s is None else self._clock.monotonic_s() - asked_at_s
+        requested_s = self._requested_s
+        return 0.0 if requested_s is None else self._clock.monotonic_s() - requested_s
 
     def _interpret(self, reply: SamplesReply, window: Window) -> list[Reading]:
         self._restart_wait_s = _FIRST_RESTART_S
@@ -182,7 +184,7 @@ class DcgmSource:
             self._targets, self._epoch = reply.targets, reply.epoch
         for note in reply.notes:
             _log.warning("dcgm at %s: %s", self._where, note)
-        moment = Moment(
+        moment = SampleTimes(
             self._clock.now_s(), reply.watched_since_s, self._start.watch_s, reply.paused
         )
         pairs = zip(self._targets, reply.of_target, strict=True)
@@ -215,7 +217,7 @@ def probe(
     ids = [f.id for f in fields(registry or load_registry(), with_profiling=settings.profiling)]
     start = start_message(settings, ids, _PROBE_INTERVAL_S)
     try:
-        found = _asked(launch(), start, timeout_s) or DcgmProbe(address=where)
+        found = _probe_reply(launch(), start, timeout_s) or DcgmProbe(address=where)
     except ChannelClosedError as error:
         return DcgmProbe(address=where, problems=(ProbeProblem(str(error)),))
     if found.complete:
@@ -224,7 +226,7 @@ def probe(
     return msgspec.structs.replace(found, problems=(*found.problems, late))
 
 
-def _asked(channel: Channel, start: Start, timeout_s: float) -> DcgmProbe | None:
+def _probe_reply(channel: Channel, start: StartRequest, timeout_s: float) -> DcgmProbe | None:
     try:
         channel.send(start)
         channel.send(ProbeRequest())

@@ -21,7 +21,7 @@ from otel_ofu.sources.dcgm.fields import (
     FAST,
     SM_CLOCK,
     TENSOR_ACTIVE,
-    Choice,
+    FieldChoice,
     attempts,
     backend,
     choose,
@@ -29,7 +29,7 @@ from otel_ofu.sources.dcgm.fields import (
     is_profiling,
 )
 from otel_ofu.sources.dcgm.inventory import GROUP_SIZE, DcgmUnit, all_known
-from otel_ofu.sources.dcgm.wire import Start
+from otel_ofu.sources.dcgm.wire import StartRequest
 
 _T = TypeVar("_T")
 
@@ -103,7 +103,7 @@ class EntityGroup:
 
 
 def entity_groups(
-    units: Sequence[DcgmUnit], wanted: Sequence[int], start: Start
+    units: Sequence[DcgmUnit], wanted: Sequence[int], start: StartRequest
 ) -> list[EntityGroup]:
     """The groups of an inventory; every wanted field is in a group of every level that has it."""
     ordered = sorted(units, key=lambda u: (u.device.model, u.entity[0]))
@@ -117,7 +117,7 @@ def entity_groups(
     return found
 
 
-def _field_groups(fields: Sequence[int], start: Start) -> Iterator[FieldGroup]:
+def _field_groups(fields: Sequence[int], start: StartRequest) -> Iterator[FieldGroup]:
     measured = tuple(f for f in fields if is_profiling(f))
     plain = tuple(f for f in fields if not is_profiling(f) and f != SM_CLOCK)
     if SM_CLOCK in fields:
@@ -199,17 +199,17 @@ class Watcher:
                 return
         raise EngineError(codes.MULTI_PASS, "", "watch fields")
 
-    def _choose(self, group: EntityGroup, field_group: FieldGroup) -> Choice:
+    def _choose(self, group: EntityGroup, field_group: FieldGroup) -> FieldChoice:
         unit = group.units[0]
         if unit.gpm:
             # All counters together; the engine's list of groups is fixed text here.
             group.backend = "gpm"
-            return Choice(field_group.fields, {})
+            return FieldChoice(field_group.fields, {})
         groups = self._engine.metric_groups(unit.gpu[1])
         group.backend = backend(groups, unit.device.architecture, unit.gpm)
         return choose(field_group.fields, groups)
 
-    def _give_up(self, field_group: FieldGroup, choice: Choice, kept: tuple[int, ...]) -> None:
+    def _give_up(self, field_group: FieldGroup, choice: FieldChoice, kept: tuple[int, ...]) -> None:
         multi_pass = codes.trouble(codes.MULTI_PASS).detail
         field_group.left = {
             f: DcgmTrouble(GapReason.NOT_SUPPORTED, choice.left.get(f, multi_pass))

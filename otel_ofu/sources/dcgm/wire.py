@@ -44,7 +44,7 @@ class GpuProfiling(msgspec.Struct, frozen=True, kw_only=True):
     remedy: str = ""
 
 
-class Start(msgspec.Struct, frozen=True, tag="start"):
+class StartRequest(msgspec.Struct, frozen=True, tag="start"):
     """First message to a child: `fields` in order of importance, both periods in seconds."""
 
     settings: DcgmSettings
@@ -53,7 +53,7 @@ class Start(msgspec.Struct, frozen=True, tag="start"):
     clock_s: float
 
 
-class Read(msgspec.Struct, frozen=True, tag="read"):
+class ReadRequest(msgspec.Struct, frozen=True, tag="read"):
     """Ask for all that is new; `epoch` is the topology that the parent already has."""
 
     epoch: int
@@ -110,7 +110,7 @@ class DcgmProbe(msgspec.Struct, frozen=True, kw_only=True, tag="report"):
     complete: bool = False
 
 
-Request = Start | Read | ProbeRequest
+Request = StartRequest | ReadRequest | ProbeRequest
 Reply = SamplesReply | FailureReply | DcgmProbe
 
 

@@ -20,10 +20,10 @@ from otel_ofu.sources.dcgm.client import DcgmClient, reports
 from otel_ofu.sources.dcgm.wire import (
     FrameBuffer,
     ProbeRequest,
-    Read,
+    ReadRequest,
     Reply,
     Request,
-    Start,
+    StartRequest,
     frame,
     parse_request,
 )
@@ -48,7 +48,7 @@ class _Server:
         self._replies = replies
         self._frames = FrameBuffer()
         self._clock = SystemClock()
-        self._start: Start | None = None
+        self._start: StartRequest | None = None
         self._client: DcgmClient | None = None
 
     def serve(self) -> None:
@@ -72,16 +72,16 @@ class _Server:
 
     def _answers(self, request: Request) -> Iterable[Reply]:
         match request:
-            case Start():
+            case StartRequest():
                 self._start = request
                 self._client = DcgmClient(request, self._clock)
                 return ()
-            case Read() if self._client:
+            case ReadRequest() if self._client:
                 return (self._client.read(request),)
             case ProbeRequest() if self._start:
                 return reports(self._start, self._clock)
             case _:
-                raise ValueError(f"{type(request).__name__} came before Start")
+                raise ValueError(f"{type(request).__name__} came before StartRequest")
 
     def _send(self, replies: Iterable[Reply]) -> None:
         for reply in replies:

@@ -66,7 +66,7 @@ _WORKING = [row for name, row in PHASE.items() if name not in ("input", "copy")]
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class WindowSlice:
     """A part of a window in which nothing changes."""
 
     length_s: float
@@ -88,7 +88,7 @@ class CounterTotals:
     held_s: Array
     faults: Array
 
-    def plus(self, part: Slice, demand: Array) -> CounterTotals:
+    def plus(self, part: WindowSlice, demand: Array) -> CounterTotals:
         """The totals after one more slice."""
         cycles = part.length_s * part.boards.clock_hz
         active = _ACTIVITY @ part.step.shares
@@ -120,7 +120,9 @@ def zero_totals(gpus: int) -> CounterTotals:
     return CounterTotals(zero, zero, zero, zero, held_s, faults)
 
 
-def window_values(parts: Sequence[Slice], demand: Array, totals: CounterTotals) -> dict[str, Array]:
+def window_values(
+    parts: Sequence[WindowSlice], demand: Array, totals: CounterTotals
+) -> dict[str, Array]:
     """All counters of a window that consists of `parts`; `demand` and `totals` at its end."""
     weights = np.array([p.length_s for p in parts]) / sum(p.length_s for p in parts)
     shares = _mean(weights, [p.step.shares for p in parts])
@@ -143,7 +145,7 @@ def _mean(weights: Array, values: Sequence[Array]) -> Array:
     return mean
 
 
-def _traffic(weights: Array, parts: Sequence[Slice], demand: Array) -> dict[str, Array]:
+def _traffic(weights: Array, parts: Sequence[WindowSlice], demand: Array) -> dict[str, Array]:
     shares = _mean(weights, [p.step.shares for p in parts])
     link = _mean(weights, [p.step.shares[PHASE["link"]] + p.step.hidden for p in parts])
     link = link * LINK_BYTES_PER_S * demand[FIELD["link_rate"]]

@@ -69,7 +69,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     noise: float = 0.02
 
 
-class Library(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ScenarioLibrary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All troubles and stories of scenarios.yaml."""
 
     troubles: dict[str, ScenarioTrouble]
@@ -119,8 +119,8 @@ class ScenarioTimeline:
 
     def _active(self, at_s: float) -> tuple[int, ...]:
         repeat_s = self._scenario.repeat_s
-        told_s = at_s if repeat_s is None else at_s % repeat_s
-        return tuple(n for n, s in enumerate(self._scenario.spans) if s.active(told_s))
+        within_s = at_s if repeat_s is None else at_s % repeat_s
+        return tuple(n for n, s in enumerate(self._scenario.spans) if s.active(within_s))
 
     def _build(self, active: Sequence[int]) -> Array:
         demand = healthy_demand(self._gpus)
@@ -141,10 +141,10 @@ class ScenarioTimeline:
 
 
 @cache
-def load_library() -> Library:
+def load_library() -> ScenarioLibrary:
     """The stories of this package; parsed once."""
     text = files("otel_ofu.sources.demo").joinpath("scenarios.yaml").read_text("utf-8")
-    return msgspec.convert(yaml.safe_load(text), Library)
+    return msgspec.convert(yaml.safe_load(text), ScenarioLibrary)
 
 
 def named(name: str) -> Scenario:

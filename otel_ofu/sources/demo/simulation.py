@@ -14,7 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from otel_ofu.sources.demo.counters import TENSOR, CounterTotals, Slice, window_values, zero_totals
+from otel_ofu.sources.demo.counters import (
+    TENSOR,
+    CounterTotals,
+    WindowSlice,
+    window_values,
+    zero_totals,
+)
 from otel_ofu.sources.demo.gpu import Boards, advance, cold_boards
 from otel_ofu.sources.demo.job import FIELD, PHASE, Array, healthy_demand, step, vary
 from otel_ofu.sources.demo.scenario import ScenarioTimeline
@@ -23,7 +29,7 @@ CORES_A_RANK = 16  # starting value
 FULL_FROM = 0.9  # from this share of all cores on, threads wait for one
 
 
-def host_values(parts: Sequence[Slice], demand: Array) -> dict[str, float]:
+def host_values(parts: Sequence[WindowSlice], demand: Array) -> dict[str, float]:
     """Means over the ranks of a node: every rank has the same number of cores to itself.
 
     A rank's main thread launches kernels, checks, and waits for batches without spinning. Checks
@@ -88,8 +94,8 @@ class Frame:
 class Simulation:
     """Asking for an earlier frame than the last one starts over."""
 
-    def __init__(self, story: ScenarioTimeline, gpus: int, seed: int, interval_s: float) -> None:
-        self._story = story
+    def __init__(self, timeline: ScenarioTimeline, gpus: int, seed: int, interval_s: float) -> None:
+        self._timeline = timeline
         self._gpus = gpus
         self._seed = seed
         self._interval_s = interval_s
@@ -116,22 +122,22 @@ class Simulation:
         count = math.ceil(self._interval_s / SLICE_S)
         length_s = self._interval_s / count
         starts = [done * self._interval_s + n * length_s for n in range(count)]
-        demands = [self._story.demand(at_s) for at_s in starts]
-        varied = {id(d): vary(d, draws, self._story.noise) for d in demands}
+        demands = [self._timeline.demand(at_s) for at_s in starts]
+        varied = {id(d): vary(d, draws, self._timeline.noise) for d in demands}
         parts = [self._slice(varied[id(d)], length_s) for d in demands]
         return _frame(done + 1, parts, varied[id(demands[-1])], self._totals)
 
-    def _slice(self, demand: Array, length_s: float) -> Slice:
+    def _slice(self, demand: Array, length_s: float) -> WindowSlice:
         # The governor reacts to the load that it sees; a second pass settles load and clock.
         boards = advance(self._boards, step(demand, self._boards.clock_hz), demand, length_s)
         taken = step(demand, boards.clock_hz)
-        part = Slice(length_s, taken, boards)
+        part = WindowSlice(length_s, taken, boards)
         self._boards = boards
         self._totals = self._totals.plus(part, demand)
         return part
 
 
-def _frame(tick: int, parts: list[Slice], demand: Array, totals: CounterTotals) -> Frame:
+def _frame(tick: int, parts: list[WindowSlice], demand: Array, totals: CounterTotals) -> Frame:
     steps = sum(p.length_s / p.step.length_s for p in parts)
     window_s = sum(p.length_s for p in parts)
     rate = sum(p.length_s * (TENSOR @ p.step.shares * p.boards.clock_hz).mean() for p in parts)

@@ -1,7 +1,7 @@
 """The driver's library: loaded and initialised, and what its return codes mean.
 
 Enters: a path, or nothing for the usual paths; a code. Leaves: the `pynvml` module, initialised, or
-one sentence why not; the `Gap` of a failed call, or `DeviceLost` / `SourceError`.
+one sentence why not; the `Gap` of a failed call, or `DeviceLostError` / `SourceError`.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ _LONGEST_PAUSE_S = 600.0  # starting value
 _PATIENCE = 3  # starting value: failures in a row before the first pause
 
 
-class DeviceLost(Exception):  # noqa: N818 - a state of one GPU; never leaves this package
+class DeviceLostError(Exception):
     """One GPU does not answer any more; the others may. `gap` stands for all that it gave."""
 
     def __init__(self, gap: Gap) -> None:
@@ -151,19 +151,19 @@ def error_text(nvml: ModuleType, code: int) -> str:
 
 
 def gap_of(nvml: ModuleType, code: int, function: str) -> Gap:
-    """The gap that a failed call leaves. Raises `DeviceLost`, or `SourceError` when all is over."""
+    """The gap of a failed call. Raises `DeviceLostError`, or `SourceError` when all is over."""
     detail = f"{function}: {error_text(nvml, code)}"
     if code in SESSION_OVER:
         raise SourceError(f"NVML has to be opened again: {detail}")
     if code in LOST:
-        raise DeviceLost(Gap(GapReason.FAILED, detail))
+        raise DeviceLostError(Gap(GapReason.FAILED, detail))
     reason = REASONS.get(code, GapReason.FAILED)
     if reason is GapReason.NOT_PERMITTED:
         detail = f"{detail}; {PERMISSION_HINT}"
     return Gap(reason, detail)
 
 
-class FieldRefused(Exception):  # noqa: N818 - like the errors of the bindings, which have `value`
+class FieldRefusedError(Exception):
     """A field of a call that succeeded as a whole has an error code of its own."""
 
     def __init__(self, value: int) -> None:

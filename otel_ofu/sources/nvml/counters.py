@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from otel_ofu.model import Gap, GapReason
-from otel_ofu.sources.nvml.client import FieldRefused, Retry, gap_of
+from otel_ofu.sources.nvml.client import FieldRefusedError, Retry, gap_of
 from otel_ofu.sources.nvml.devices import Handle
 
 Answer = Any  # what a function of the untyped bindings returns
@@ -46,7 +46,7 @@ MEMORY_TEMPERATURE_FIELD = 82  # nvml.h: NVML_FI_DEV_MEMORY_TEMP
 _MEMORY_V2 = 0x02000028  # nvml.h: nvmlMemory_v2
 
 
-class Pace(Enum):
+class CallInterval(Enum):
     """How often a call is made: at every read, until it succeeded once, or seldom."""
 
     EVERY_READ = 0
@@ -69,7 +69,7 @@ class CounterRow:
 
     keys: tuple[str, ...]
     calls: tuple[NvmlCall, ...]
-    pace: Pace = Pace.EVERY_READ
+    pace: CallInterval = CallInterval.EVERY_READ
     on_mig: bool = False
 
 
@@ -120,7 +120,7 @@ _FIELD_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal"
 def _field(fields: Answer) -> tuple[float, ...]:
     field = fields[0]
     if field.nvmlReturn:
-        raise FieldRefused(field.nvmlReturn)
+        raise FieldRefusedError(field.nvmlReturn)
     return (float(getattr(field.value, _FIELD_MEMBERS[field.valueType])),)
 
 
@@ -129,7 +129,7 @@ def _row(key: str, function: str, convert: Convert, *arguments: object) -> Count
 
 
 def _limit(key: str, function: str, convert: Convert, *arguments: object) -> CounterRow:
-    return CounterRow((key,), (NvmlCall(function, convert, arguments),), Pace.ONCE)
+    return CounterRow((key,), (NvmlCall(function, convert, arguments),), CallInterval.ONCE)
 
 
 ROWS = (
@@ -190,7 +190,7 @@ ROWS = (
     CounterRow(
         ("process_count",),
         (NvmlCall("nvmlDeviceGetComputeRunningProcesses", _count),),
-        Pace.SELDOM,
+        CallInterval.SELDOM,
         on_mig=True,
     ),
 )
@@ -226,11 +226,11 @@ class NvmlCounter:
             gaps.update(dict.fromkeys(self._row.keys, answer))
             return
         values.update(zip(self._row.keys, answer, strict=True))
-        if self._row.pace is Pace.ONCE:
+        if self._row.pace is CallInterval.ONCE:
             self._kept = answer
 
     def _due(self, monotonic_s: float) -> bool:
-        if self._row.pace is not Pace.SELDOM:
+        if self._row.pace is not CallInterval.SELDOM:
             return True
         if monotonic_s - self._last_s < PROCESS_INTERVAL_S:
             return False
@@ -246,7 +246,7 @@ class NvmlCounter:
             call, function = self._calls[0]
             try:
                 answer = call.convert(function())
-            except (self._nvml.NVMLError, FieldRefused) as error:
+            except (self._nvml.NVMLError, FieldRefusedError) as error:
                 gap = gap_of(self._nvml, error.value, call.function)
             else:
                 self._retry.succeeded()

@@ -59,7 +59,7 @@ class GpmMetric(ctypes.Structure):
     )
 
 
-class MetricsGet(ctypes.Structure):
+class GpmMetricsStruct(ctypes.Structure):
     """nvmlGpmMetricsGet_t, longer than in any header: the driver reads `count` metrics only."""
 
     _fields_ = (
@@ -92,7 +92,7 @@ class GpmRequest:
         )
         self.keys = tuple(key for _, key, _ in rows)
         self._ids = tuple(row[0] for row in rows)
-        self._request = MetricsGet(version=_VERSION)
+        self._request = GpmMetricsStruct(version=_VERSION)
         blank = [GpmMetric(id=row[0], code=_UNKNOWN, value=float("nan")) for row in rows]
         self._blank = (GpmMetric * len(rows))(*blank)
         # Bound once: each is a view of the request's memory, so reading it allocates nothing.

@@ -19,7 +19,7 @@ from typing import Any
 
 from otel_ofu.model import Device, Gap, Reading, Window
 from otel_ofu.model.clock import Clock
-from otel_ofu.sources.nvml.client import LOST, TIMEOUT, DeviceLost, error_text
+from otel_ofu.sources.nvml.client import LOST, TIMEOUT, DeviceLostError, error_text
 from otel_ofu.sources.nvml.counters import NvmlCounter
 from otel_ofu.sources.nvml.devices import Handle
 from otel_ofu.sources.nvml.gpm import GpmPair
@@ -152,7 +152,7 @@ class DeviceReader:
         if self._lost is None:
             try:
                 since_s = self._measure(values, gaps, monotonic_s)
-            except DeviceLost as lost:
+            except DeviceLostError as lost:
                 self.lose(lost.gap)
         if self._lost is not None:
             values = {}

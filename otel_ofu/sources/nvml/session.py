@@ -17,7 +17,7 @@ from otel_ofu.catalog.registry import load_registry
 from otel_ofu.model import Device, Gap, GapReason, Reading
 from otel_ofu.model.clock import Clock
 from otel_ofu.sources.nvml.client import (
-    DeviceLost,
+    DeviceLostError,
     close_library,
     driver_version,
     gap_of,
@@ -68,7 +68,7 @@ def _gpm_gap(nvml: ModuleType, board: Board) -> Gap | None:
     try:
         refusal = gpm_refusal(nvml, board.handle, board.device.driver_version)
         return Gap(GapReason.NOT_SUPPORTED, refusal) if refusal else _sample_gap(nvml, board)
-    except DeviceLost as lost:
+    except DeviceLostError as lost:
         return lost.gap
 
 
@@ -157,7 +157,7 @@ class NvmlSession:
         except self._nvml.NVMLError as error:
             try:
                 gap = gap_of(self._nvml, error.value, "nvmlDeviceGetComputeRunningProcesses")
-            except DeviceLost as lost:
+            except DeviceLostError as lost:
                 gap = lost.gap
             _log.info("no processes of %s: %s", unit.device.uuid, gap.detail)
             return []

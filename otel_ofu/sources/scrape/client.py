@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from otel_ofu.model import GapReason
 from otel_ofu.model.errors import SourceError
-from otel_ofu.net.http_client import Failure, HttpClient, HttpError, Response
+from otel_ofu.net.http_client import HttpClient, HttpError, HttpFailure, Response
 from otel_ofu.net.secrets import SecretError, authorization
 from otel_ofu.net.tls import TlsFiles
 from otel_ofu.sources.scrape.settings import PageEndpoint
@@ -21,9 +21,9 @@ _HINTS = {
     404: "no page at this path; exporters mostly use /metrics",
 }
 _FAILURES = {
-    Failure.UNTRUSTED: "{}; set ca_file",
-    Failure.REFUSED: "connection refused; is the exporter running?",
-    Failure.NO_HOST: "the host name is not known ({})",
+    HttpFailure.UNTRUSTED: "{}; set ca_file",
+    HttpFailure.REFUSED: "connection refused; is the exporter running?",
+    HttpFailure.NO_HOST: "the host name is not known ({})",
 }
 
 

@@ -1,7 +1,7 @@
 """Which device a series speaks about, and whose it is.
 
-Enters: the labels of a series and the profile of its exporter. Leaves: a `Slot`, the key under
-which the series of one device meet, the `Device` itself, and the owner's attributes.
+Enters: the labels of a series and the profile of its exporter. Leaves: a `DeviceSlot`, the key
+under which the series of one device meet, the `Device` itself, and the owner's attributes.
 
 MIG: the exporter repeats what it knows of the whole GPU for each instance. Such values belong to
 the GPU, or the power of a GPU with seven instances counts seven times.
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from otel_ofu.catalog.vendors import Profile, Vendors
+from otel_ofu.catalog.vendors import ExporterProfile, Vendors
 from otel_ofu.model import Device
 
 Labels = Mapping[str, str]
@@ -28,7 +28,7 @@ _NO_JOB = "0"
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class DeviceSlot:
     """A device of one exporter: `base` is the GPU, `instance` the MIG instance or partition."""
 
     profile_id: str
@@ -37,7 +37,7 @@ class Slot:
     instance: str = ""
 
     @property
-    def whole(self) -> Slot:
+    def whole(self) -> DeviceSlot:
         """The slot of the GPU that the instance is a part of."""
         return replace(self, instance="")
 
@@ -48,7 +48,7 @@ def label(labels: Labels, names: list[str]) -> str:
     return next((value for value in found if value and not value.startswith("<<<")), "")
 
 
-def slot_of(profile_id: str, profile: Profile, labels: Labels) -> Slot | None:
+def slot_of(profile_id: str, profile: ExporterProfile, labels: Labels) -> DeviceSlot | None:
     """The device's slot; None if the labels name no device."""
     names = profile.labels
     uuid, index = label(labels, names.uuid), label(labels, names.index)
@@ -58,11 +58,11 @@ def slot_of(profile_id: str, profile: Profile, labels: Labels) -> Slot | None:
         return None
     partition = label(labels, names.partition)
     instance = label(labels, names.instance) or (partition if partition != "0" else "")
-    return Slot(profile_id, label(labels, names.host), base, instance)
+    return DeviceSlot(profile_id, label(labels, names.host), base, instance)
 
 
 def device_of(
-    slot: Slot, vendors: Vendors, labels: Labels, whole_uuid: str, endpoint_host: str
+    slot: DeviceSlot, vendors: Vendors, labels: Labels, whole_uuid: str, endpoint_host: str
 ) -> Device:
     """The device of a slot; `whole_uuid` is its GPU's identity, for an instance or partition."""
     profile = vendors.profiles[slot.profile_id]
@@ -93,7 +93,9 @@ def device_of(
     )
 
 
-def _uuid(slot: Slot, profile: Profile, labels: Labels, whole_uuid: str, endpoint_host: str) -> str:
+def _uuid(
+    slot: DeviceSlot, profile: ExporterProfile, labels: Labels, whole_uuid: str, endpoint_host: str
+) -> str:
     uuid = label(labels, profile.labels.uuid)
     is_own = not slot.instance or profile.instance_uuid == "own"
     if uuid and is_own:
@@ -123,7 +125,7 @@ def moved_labels(label_sets: Iterable[Labels], prefix: str) -> dict[str, str]:
 
 
 def owner_of(
-    profile: Profile, label_sets: Iterable[Labels], moved: Mapping[str, str]
+    profile: ExporterProfile, label_sets: Iterable[Labels], moved: Mapping[str, str]
 ) -> dict[str, str]:
     """The owner's attributes; `moved` maps a label to the name it has on this page."""
     sets = list(label_sets)

@@ -12,11 +12,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from otel_ofu.catalog.registry import Registry
-from otel_ofu.catalog.vendors import OPERAND, Candidate, Over, Profile, Ratio, Vendors
+from otel_ofu.catalog.vendors import (
+    OPERAND,
+    ExporterProfile,
+    MetricCandidate,
+    MetricRatio,
+    Over,
+    Vendors,
+)
 from otel_ofu.model import Device, Gap, GapReason
 from otel_ofu.sources.scrape.identity import (
+    DeviceSlot,
     Labels,
-    Slot,
     device_of,
     moved_labels,
     owner_of,
@@ -82,7 +89,7 @@ class _Cell:
                 return self.values[0]
 
 
-class Cells:
+class DeviceCells:
     """Collects what a page has of one device; read it once with `settle`."""
 
     def __init__(self) -> None:
@@ -102,7 +109,7 @@ class Cells:
             cell.values.append(value)
 
     def settle(
-        self, ratios: Iterable[Ratio], registry: Registry
+        self, ratios: Iterable[MetricRatio], registry: Registry
     ) -> tuple[dict[str, float], dict[str, Gap]]:
         """The values in range and the gaps; a key is in one of them."""
         values = {key: cell.value() for key, cell in self._cells.items() if cell.values}
@@ -159,7 +166,7 @@ class _Draft:
 
     labels: Labels
     has_own_series: bool
-    cells: Cells = field(default_factory=Cells)
+    cells: DeviceCells = field(default_factory=DeviceCells)
     label_sets: dict[int, Labels] = field(default_factory=dict)
     timestamp_s: float | None = None
 
@@ -171,10 +178,10 @@ class PageMapping:
         self._vendors = vendors
         self._registry = registry
         self._endpoint_host = endpoint_host
-        self._drafts: dict[Slot, _Draft] = {}
-        self._slots: dict[tuple[str, int], Slot | None] = {}
+        self._drafts: dict[DeviceSlot, _Draft] = {}
+        self._slots: dict[tuple[str, int], DeviceSlot | None] = {}
         self._percent: frozenset[str] = frozenset()
-        self._divided: set[Slot] = set()
+        self._divided: set[DeviceSlot] = set()
 
     def devices(self, page: MetricsPage) -> list[DeviceRow]:
         """The devices of the page, those that only their MIG instances name included."""
@@ -197,21 +204,21 @@ class PageMapping:
                 self._put(candidate, slot, sample)
                 return
 
-    def _slot(self, candidate: Candidate, labels: Labels) -> Slot | None:
+    def _slot(self, candidate: MetricCandidate, labels: Labels) -> DeviceSlot | None:
         # The parser gives one mapping for each distinct block of labels, and the page keeps it.
         known = (candidate.profile_id, id(labels))
         if known not in self._slots:
             self._slots[known] = slot_of(candidate.profile_id, candidate.profile, labels)
         return self._slots[known]
 
-    def _put(self, candidate: Candidate, slot: Slot, sample: Sample) -> None:
+    def _put(self, candidate: MetricCandidate, slot: DeviceSlot, sample: Sample) -> None:
         key, labels = candidate.row.key, sample.labels
         if slot.instance:
             self._divided.add(slot.whole)
             self._drafts.setdefault(slot.whole, _Draft(labels, has_own_series=False))
         draft = self._drafts.get(slot)
         if draft is None or not draft.has_own_series:
-            cells = draft.cells if draft else Cells()
+            cells = draft.cells if draft else DeviceCells()
             draft = self._drafts[slot] = _Draft(labels, has_own_series=True, cells=cells)
         draft.label_sets[id(labels)] = labels
         if sample.timestamp_s is not None:
@@ -221,7 +228,7 @@ class PageMapping:
         holder = self._drafts[slot.whole] if of_whole else draft
         holder.cells.put(key, candidate.rank, candidate.row.over, self._value(candidate, sample))
 
-    def _value(self, candidate: Candidate, sample: Sample) -> float | Gap:
+    def _value(self, candidate: MetricCandidate, sample: Sample) -> float | Gap:
         row = candidate.row
         is_operand = row.key.startswith(OPERAND)
         is_gauge = not is_operand and self._registry.metric(row.key).kind != "counter"
@@ -231,7 +238,7 @@ class PageMapping:
         scale = _PERCENT if sample.name in self._percent else row.scale
         return gap or sample.value * scale
 
-    def _row(self, slot: Slot, draft: _Draft, moved: Mapping[str, str]) -> DeviceRow:
+    def _row(self, slot: DeviceSlot, draft: _Draft, moved: Mapping[str, str]) -> DeviceRow:
         profile = self._vendors.profiles[slot.profile_id]
         device = self._device(slot, draft)
         values, gaps = draft.cells.settle(profile.ratios, self._registry)
@@ -246,7 +253,7 @@ class PageMapping:
             device, slot.profile_id, values, gaps, owner, profile.quality, draft.timestamp_s
         )
 
-    def _device(self, slot: Slot, draft: _Draft) -> Device:
+    def _device(self, slot: DeviceSlot, draft: _Draft) -> Device:
         whole_uuid = ""
         if slot.instance:
             whole_uuid = self._device(slot.whole, self._drafts[slot.whole]).uuid
@@ -256,12 +263,12 @@ class PageMapping:
         return device_of(slot, self._vendors, labels, whole_uuid, self._endpoint_host)
 
 
-def _matches(candidate: Candidate, labels: Labels) -> bool:
+def _matches(candidate: MetricCandidate, labels: Labels) -> bool:
     where = candidate.row.where
     return all(labels.get(name, "") in allowed for name, allowed in where.items())
 
 
-def _of_whole(profile: Profile, labels: Labels) -> Labels:
+def _of_whole(profile: ExporterProfile, labels: Labels) -> Labels:
     """The labels of an instance that are about its GPU."""
     names = profile.labels
     of_instance = [*names.instance, *names.instance_profile, *names.partition]
@@ -270,7 +277,9 @@ def _of_whole(profile: Profile, labels: Labels) -> Labels:
     return {name: value for name, value in labels.items() if name not in of_instance}
 
 
-def _needs(profile: Profile, device: Device, *, is_divided: bool) -> Iterator[tuple[str, str]]:
+def _needs(
+    profile: ExporterProfile, device: Device, *, is_divided: bool
+) -> Iterator[tuple[str, str]]:
     for key, remedy in profile.needs.items():
         if key == _CLOCK and device.parent:
             continue  # the clock is the GPU's

@@ -21,7 +21,7 @@ from otel_ofu.sources.scrape.settings import PageEndpoint
 
 
 @dataclass(frozen=True, slots=True)
-class Tools:
+class ScrapeContext:
     """What all targets share."""
 
     vendors: Vendors
@@ -53,7 +53,7 @@ class _LastSeen:
 class ScrapeTarget:
     """Reads one endpoint. `rows` are the devices of its last page."""
 
-    def __init__(self, endpoint: PageEndpoint, tools: Tools) -> None:
+    def __init__(self, endpoint: PageEndpoint, tools: ScrapeContext) -> None:
         self.endpoint = endpoint
         self.rows: Sequence[DeviceRow] = ()
         self._tools = tools

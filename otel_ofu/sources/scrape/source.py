@@ -18,7 +18,7 @@ from otel_ofu.model import Device, Reading
 from otel_ofu.model.clock import Clock
 from otel_ofu.model.errors import SourceError
 from otel_ofu.sources.scrape.identity import SOURCE_NAME
-from otel_ofu.sources.scrape.session import ScrapeResult, ScrapeTarget, Tools
+from otel_ofu.sources.scrape.session import ScrapeContext, ScrapeResult, ScrapeTarget
 from otel_ofu.sources.scrape.settings import PageEndpoint
 
 MOST_AT_ONCE = 8
@@ -54,7 +54,7 @@ class ScrapeSource:
         vendors: Vendors | None = None,
     ) -> None:
         self._vendors = vendors or load_vendors()
-        tools = Tools(self._vendors, registry, clock, interval_s)
+        tools = ScrapeContext(self._vendors, registry, clock, interval_s)
         self._targets = [ScrapeTarget(endpoint, tools) for endpoint in endpoints]
         self._problems: dict[str, str] = {}
 

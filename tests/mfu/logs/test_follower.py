@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_ofu.mfu.logs import Followed, Follower, PathTemplate, Scanner
+from otel_ofu.mfu.logs import FollowedLog, Follower, PathTemplate, Scanner
 from otel_ofu.mfu.logs import tail as tail_module
 from otel_ofu.mfu.logs.blocks import MAX_LINE_BYTES, LineBlocks
 from otel_ofu.mfu.logs.tail import MAX_FILES, Start
@@ -39,7 +39,7 @@ class Desk:
     def __init__(self, *paths: Path | str, start: Start = "end", job: str = "") -> None:
         self.clock = VirtualClock(1000.0)
         files = [PathTemplate(str(path)) for path in paths]
-        followed = Followed(Scanner(), files=files, job=job, start=start)
+        followed = FollowedLog(Scanner(), files=files, job=job, start=start)
         self.follower = Follower([followed], self.clock)
 
     def look(self, seconds: float = 11.0) -> list[JobReport]:
@@ -383,7 +383,7 @@ def wait_for(look: Callable[[], list[JobReport]], count: int) -> list[JobReport]
 
 def test_a_commands_output_is_read_while_it_runs_and_it_ends_with_the_follower() -> None:
     code = f"import os,time; print({line(5)!r} + str(os.getpid()), flush=True); time.sleep(3600)"
-    follower = Follower([Followed(Scanner(), command=command(code), job="j")], SystemClock())
+    follower = Follower([FollowedLog(Scanner(), command=command(code), job="j")], SystemClock())
     (report,) = wait_for(lambda: follower.poll(1.0), 1)
     assert report.source.startswith("command: ")
     assert (report.job, steps([report])) == ("j", [5])
@@ -396,7 +396,7 @@ def test_a_commands_output_is_read_while_it_runs_and_it_ends_with_the_follower()
 def test_a_command_that_ended_is_told_and_started_again_later() -> None:
     clock = VirtualClock()
     argv = command(f"print({line(6).rstrip()!r}, end='')")
-    follower = Follower([Followed(Scanner(), command=argv)], clock)
+    follower = Follower([FollowedLog(Scanner(), command=argv)], clock)
     assert steps(wait_for(lambda: follower.poll(1.0), 1)) == [6]
     (problem,) = follower.problems().values()
     assert problem in (
@@ -411,7 +411,7 @@ def test_a_command_that_ended_is_told_and_started_again_later() -> None:
 
 def test_a_command_that_is_not_there_is_told() -> None:
     clock = VirtualClock()
-    follower = Follower([Followed(Scanner(), command=["/nonexistent/tail"])], clock)
+    follower = Follower([FollowedLog(Scanner(), command=["/nonexistent/tail"])], clock)
     for pause in (10, 20, 40):
         assert follower.poll(0.0) == []
         (problem,) = follower.problems().values()

@@ -10,7 +10,7 @@ from hypothesis import given
 from prometheus_client.parser import text_string_to_metric_families
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.export.prometheus import Page, PageOptions
+from otel_ofu.export.prometheus import PageOptions, PrometheusPage
 from otel_ofu.model import Entity, EntityKind, Observation, Window
 from otel_ofu.rules.language.language import parse_condition, parse_value
 from otel_ofu.rules.language.syntax import (
@@ -31,7 +31,7 @@ from otel_ofu.rules.promql.compiler import (
     value_query,
     verdict_query,
 )
-from otel_ofu.rules.promql.samples import NotInPromql
+from otel_ofu.rules.promql.samples import NotInPromqlError
 from otel_ofu.rules.promql.vectors import CompilerSettings, duration, quoted
 from tests.rules.trees import conditions
 
@@ -211,10 +211,10 @@ def test_a_metric_that_nobody_exports_is_told() -> None:
     registry = load_registry()
     expression = Expression("", "gpu", FlagCondition("NO_SUCH"))
     if "flag" not in registry.metrics:
-        with pytest.raises(NotInPromql, match="flag:NO_SUCH is not an exported metric"):
+        with pytest.raises(NotInPromqlError, match="flag:NO_SUCH is not an exported metric"):
             alert_query(expression, registry, CompilerSettings())
     strange = Expression("", "gpu", Compare(next(iter(_LESS)), Latest("nonsense"), Latest("ofu")))
-    with pytest.raises(NotInPromql, match="nonsense is not an exported metric"):
+    with pytest.raises(NotInPromqlError, match="nonsense is not an exported metric"):
         alert_query(strange, registry, CompilerSettings())
 
 
@@ -229,7 +229,7 @@ def test_what_would_be_too_long_is_told_and_not_sent() -> None:
     one = parse_condition("rate(energy, 1m) > 1", "gpu", REGISTRY).root
     assert isinstance(one, Boolean)
     many = Expression("", "gpu", And(tuple(one for _ in range(100))))
-    with pytest.raises(NotInPromql, match=f"at most {MAX_CHARACTERS:,}"):
+    with pytest.raises(NotInPromqlError, match=f"at most {MAX_CHARACTERS:,}"):
         alert_query(many, REGISTRY, CompilerSettings())
 
 
@@ -288,7 +288,7 @@ def test_a_selector_finds_the_series_of_the_page_and_no_other(key: str) -> None:
     values = {each: float(number) for number, each in enumerate(_keys())}
     labels = {"hw.id": "GPU-1", "ofu.job.id": "j", "ofu.gpu.sku": "s", "host.name": "n"}
     entity = Entity("gpu", "GPU-1/j", {**labels, "ofu.precision": "bf16"})
-    page = Page(REGISTRY, {}, PageOptions(10.0))
+    page = PrometheusPage(REGISTRY, {}, PageOptions(10.0))
     page.update([Observation(entity, Window(0.0, 10.0), values)])
     node: Numeric = Latest(key)
     text = value_query(Expression("", "gpu", node), node, REGISTRY, CompilerSettings())

@@ -27,8 +27,8 @@ from otel_ofu.rules.language.syntax import (
 from otel_ofu.rules.lifecycle.silence import judge_silence
 from otel_ofu.rules.promql.compiler import Compiler, checked_text, value_query
 from otel_ofu.rules.promql.engine import PromqlEngine, PromqlLastSeen
-from otel_ofu.rules.promql.samples import MetricVectors, NotInPromql
-from otel_ofu.rules.promql.server import QueryError, Sample, ServerUnavailable
+from otel_ofu.rules.promql.samples import MetricVectors, NotInPromqlError
+from otel_ofu.rules.promql.server import QueryError, Sample, ServerUnavailableError
 from otel_ofu.rules.promql.vectors import CompilerSettings
 from otel_ofu.rules.verdicts import CLEAR, HOLDS, UNKNOWN, Judgement, Question, Round
 
@@ -205,9 +205,9 @@ def test_a_round_is_whole_or_there_is_none() -> None:
 def test_a_server_that_is_away_is_asked_once_an_instant() -> None:
     answers = fleet({"ofu < 1": {"a": 0.1}})
     engine = PromqlEngine(answers, REGISTRY)
-    answers.away = ServerUnavailable("http://h: Connection refused")
+    answers.away = ServerUnavailableError("http://h: Connection refused")
     for _ in range(3):
-        with pytest.raises(ServerUnavailable, match="Connection refused"):
+        with pytest.raises(ServerUnavailableError, match="Connection refused"):
             engine.round([question("ofu < 1")], AT_S)
     assert len(answers.queries) == 1
 
@@ -215,8 +215,8 @@ def test_a_server_that_is_away_is_asked_once_an_instant() -> None:
 def test_a_server_that_is_back_answers_the_next_instant() -> None:
     answers = fleet({"ofu < 1": {"a": 0.1}})
     engine = PromqlEngine(answers, REGISTRY)
-    answers.away = ServerUnavailable("http://h: Connection refused")
-    with pytest.raises(ServerUnavailable):
+    answers.away = ServerUnavailableError("http://h: Connection refused")
+    with pytest.raises(ServerUnavailableError):
         engine.round([question("ofu < 1")], AT_S)
     answers.away = None
     with pytest.raises(AssertionError):  # the stand-in answers at one instant alone
@@ -242,7 +242,7 @@ def test_a_condition_that_cannot_be_asked_is_told_before() -> None:
     strange = Compare(Comparator.LESS, Latest("nonsense"), Number(1.0))
     engine = PromqlEngine(Answers({}), REGISTRY)
     engine.check(question("ofu < 1 and 1 > 2"))
-    with pytest.raises(NotInPromql, match="nonsense"):
+    with pytest.raises(NotInPromqlError, match="nonsense"):
         engine.check(Question(Expression("", "gpu", And((strange, strange)))))
 
 

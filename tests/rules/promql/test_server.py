@@ -16,7 +16,7 @@ from otel_ofu.files.settings import Duration, Surroundings, mistakes
 from otel_ofu.rules.promql.server import (
     QueryClient,
     QueryError,
-    ServerUnavailable,
+    ServerUnavailableError,
 )
 from otel_ofu.rules.settings import ServerSettings
 from tests.export.servers import HttpServer, Reply, http_server
@@ -110,7 +110,7 @@ def test_what_the_server_dislikes_is_said_in_its_words() -> None:
     with http_server(failure(400, "1:5: parse error"), failure(422, "too many samples")) as server:
         error = error_of(server)
         assert "answered 400 Bad Request: 1:5: parse error" in str(error)
-        assert not isinstance(error, ServerUnavailable)
+        assert not isinstance(error, ServerUnavailableError)
         assert "too many samples" in str(error_of(server))
 
 
@@ -121,7 +121,7 @@ def test_what_the_server_dislikes_is_said_in_its_words() -> None:
 def test_who_is_not_let_in_gets_a_hint(status: int, hint: str) -> None:
     with http_server(Reply(status, b"no", {"Content-Type": "text/plain"})) as server:
         error = error_of(server)
-    assert isinstance(error, ServerUnavailable)
+    assert isinstance(error, ServerUnavailableError)
     assert hint in str(error)
     assert "no answer of a Prometheus API: no" in str(error)
 
@@ -165,7 +165,7 @@ def test_an_answer_that_does_not_come_is_waited_for_so_long() -> None:
     with http_server(Reply(wait=wait)) as server:
         error = error_of(server, timeout=Duration(0.1))
         wait.set()
-    assert isinstance(error, ServerUnavailable)
+    assert isinstance(error, ServerUnavailableError)
     assert "no complete answer within 0.1 s" in str(error)
 
 
@@ -174,7 +174,7 @@ def test_a_broken_connection_is_told_and_the_next_query_works() -> None:
         http_server(Reply(reset=True), vector(({}, "2"))) as to,
         closing(QueryClient(ServerSettings(url=to.url))) as server,
     ):
-        with pytest.raises(ServerUnavailable):
+        with pytest.raises(ServerUnavailableError):
             server.query("up", 0.0)
         assert server.query("up", 0.0) == [({}, 2.0)]
 
@@ -185,7 +185,7 @@ def test_nobody_there_is_told_without_the_inner_names() -> None:
         url = f"http://127.0.0.1:{probe.getsockname()[1]}"
     with (
         closing(QueryClient(ServerSettings(url=url))) as server,
-        pytest.raises(ServerUnavailable, match=f"^{url}/api/v1/query: Connection refused$"),
+        pytest.raises(ServerUnavailableError, match=f"^{url}/api/v1/query: Connection refused$"),
     ):
         server.query("up", 0.0)
 
@@ -197,7 +197,7 @@ def test_a_server_is_trusted_by_its_authority_alone(certificates: Certificates) 
         url = server.url.replace("http:", "https:")
         with (
             closing(QueryClient(ServerSettings(url=url))) as stranger,
-            pytest.raises(ServerUnavailable, match=r"not trusted: .*; set ca_file"),
+            pytest.raises(ServerUnavailableError, match=r"not trusted: .*; set ca_file"),
         ):
             stranger.query("up", 0.0)
         assert ask(server, url=url, ca_file=str(certificates.ca)) == [({}, 1.0)]

@@ -19,10 +19,10 @@ from otel_ofu.sources.dcgm.source import DcgmSource
 from otel_ofu.sources.dcgm.wire import (
     FrameBuffer,
     ProbeRequest,
-    Read,
+    ReadRequest,
     Reply,
     Request,
-    Start,
+    StartRequest,
     frame,
     parse_reply,
     parse_request,
@@ -58,7 +58,7 @@ class LocalChannel:
     def __init__(self, clock: VirtualClock, load: Callable[[str, str], Bindings]) -> None:
         self._clock, self._load = clock, load
         self._client: DcgmClient | None = None
-        self._start: Start | None = None
+        self._start: StartRequest | None = None
         self._frames = FrameBuffer()
         self._polled_s = clock.monotonic_s()
         self.stopped = False
@@ -66,10 +66,10 @@ class LocalChannel:
     def send(self, request: Request) -> None:
         request = _over_the_wire(request)
         match request:
-            case Start():
+            case StartRequest():
                 self._start = request
                 self._client = DcgmClient(request, self._clock, self._load)
-            case Read():
+            case ReadRequest():
                 assert self._client
                 self._frames.feed(frame(self._client.read(request)))
             case ProbeRequest():

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_ofu.sources.dcgm.codes import Blank, blank_reason
+from otel_ofu.sources.dcgm.codes import BlankKind, blank_reason
 
 
 @given(st.floats(min_value=-1e14, max_value=1.4e14))
@@ -27,8 +27,8 @@ def test_other_integers_are_values_but_for_the_four_of_32_bits(value: int) -> No
     assert (blank_reason(value) is None) == (not 0x7FFFFFF0 <= value <= 0x7FFFFFF3)
 
 
-@pytest.mark.parametrize("distance", list(Blank))
-def test_each_type_tells_the_reason_in_its_last_digit(distance: Blank) -> None:
+@pytest.mark.parametrize("distance", list(BlankKind))
+def test_each_type_tells_the_reason_in_its_last_digit(distance: BlankKind) -> None:
     firsts: list[float] = [0x7FFFFFF0, 0x7FFFFFFFFFFFFFF0, 2.0**47]
     assert [blank_reason(f + distance) for f in firsts] == [distance] * 3
 
@@ -36,18 +36,18 @@ def test_each_type_tells_the_reason_in_its_last_digit(distance: Blank) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("<<<NULL>>>", Blank.PLAIN),
-        ("<<<NOT_FOUND>>>", Blank.NOT_FOUND),
-        ("<<<NOT_SUPPORTED>>>", Blank.NOT_SUPPORTED),
-        ("<<<NOT_PERM>>>", Blank.NOT_PERMITTED),
-        ("<<<NEW_IN_9>>>", Blank.PLAIN),
+        ("<<<NULL>>>", BlankKind.PLAIN),
+        ("<<<NOT_FOUND>>>", BlankKind.NOT_FOUND),
+        ("<<<NOT_SUPPORTED>>>", BlankKind.NOT_SUPPORTED),
+        ("<<<NOT_PERM>>>", BlankKind.NOT_PERMITTED),
+        ("<<<NEW_IN_9>>>", BlankKind.PLAIN),
         ("NVIDIA <<<", None),
         ("", None),
     ],
 )
-def test_texts(text: str, expected: Blank | None) -> None:
+def test_texts(text: str, expected: BlankKind | None) -> None:
     assert blank_reason(text) == expected
 
 
 def test_nothing_is_a_plain_blank() -> None:
-    assert blank_reason(None) is Blank.PLAIN
+    assert blank_reason(None) is BlankKind.PLAIN

@@ -20,7 +20,7 @@ from otel_ofu.model.errors import SourceError, SourceUnavailable
 from otel_ofu.sources.dcgm.child import ChannelClosedError, Child
 from otel_ofu.sources.dcgm.settings import DcgmSettings
 from otel_ofu.sources.dcgm.source import DcgmSource, probe
-from otel_ofu.sources.dcgm.wire import Read, Start
+from otel_ofu.sources.dcgm.wire import ReadRequest, StartRequest
 from tests.sources.dcgm.rig import FAKE, a10, h100
 from tests.waiting import HANGS_S, wait_until
 
@@ -140,10 +140,10 @@ PARENT = """
 import os, sys
 from otel_ofu.sources.dcgm.child import Child
 from otel_ofu.sources.dcgm.settings import DcgmSettings
-from otel_ofu.sources.dcgm.wire import Read, Start
+from otel_ofu.sources.dcgm.wire import ReadRequest, StartRequest
 child = Child()
-child.send(Start(DcgmSettings(bindings_path=sys.argv[1]), [100], 0.2, 0.2))
-child.send(Read(0))
+child.send(StartRequest(DcgmSettings(bindings_path=sys.argv[1]), [100], 0.2, 0.2))
+child.send(ReadRequest(0))
 child.receive(float(sys.argv[2]))
 print(child.pid, flush=True)
 os.kill(os.getpid(), 9)
@@ -180,8 +180,8 @@ def test_what_the_vendor_prints_does_not_reach_the_protocol(live: Live, tmp_path
         (noisy / file.name).write_text(text, "utf-8")
     child = Child()
     try:
-        child.send(Start(DcgmSettings(bindings_path=str(noisy)), [100], 1.0, 1.0))
-        child.send(Read(0))
+        child.send(StartRequest(DcgmSettings(bindings_path=str(noisy)), [100], 1.0, 1.0))
+        child.send(ReadRequest(0))
         assert type(child.receive(HANGS_S)).__name__ == "SamplesReply"
         while b"hello from the vendor" not in child._errors:  # the two pipes are not in step
             assert child._read(HANGS_S)
@@ -193,8 +193,8 @@ def test_what_the_vendor_prints_does_not_reach_the_protocol(live: Live, tmp_path
 def test_a_broken_protocol_ends_the_child_with_a_reason(live: Live) -> None:
     child = Child()
     try:
-        child.send(Read(0))
-        with pytest.raises(ChannelClosedError, match="Read came before Start"):
+        child.send(ReadRequest(0))
+        with pytest.raises(ChannelClosedError, match="ReadRequest came before StartRequest"):
             child.receive(HANGS_S)
     finally:
         child.stop(0.0)

@@ -18,11 +18,11 @@ from otel_ofu.sources.dcgm.wire import (
     DcgmSample,
     DcgmTarget,
     FailureReply,
-    Read,
+    ReadRequest,
     Reply,
     Request,
     SamplesReply,
-    Start,
+    StartRequest,
 )
 
 DEAD = "dead"
@@ -58,8 +58,8 @@ class Script:
     def stop(self, grace_s: float) -> None:
         self.stops.append(grace_s)
 
-    def asked(self) -> list[Read]:
-        return [r for r in self.sent if isinstance(r, Read)]
+    def asked(self) -> list[ReadRequest]:
+        return [r for r in self.sent if isinstance(r, ReadRequest)]
 
 
 class Bench:
@@ -103,11 +103,11 @@ def test_the_child_is_told_what_to_read_before_it_is_asked() -> None:
     bench = Bench()
     bench.read(bench.reply())
     start, ask = bench.script.sent
-    assert isinstance(start, Start)
+    assert isinstance(start, StartRequest)
     assert start.fields[:3] == [1004, 100, 113]
     assert {112, 230, 240, 246, 1084, 1096} <= set(start.fields)
     assert (start.watch_s, start.clock_s) == (5.0, 1.0)
-    assert ask == Read(0)
+    assert ask == ReadRequest(0)
 
 
 def test_a_late_child_costs_gaps_and_never_more_than_the_interval() -> None:
@@ -166,10 +166,10 @@ def test_a_new_child_is_asked_for_everything() -> None:
     bench = Bench()
     bench.read(bench.reply(epoch=7))
     bench.read(bench.reply(epoch=7))
-    assert bench.script.asked()[-1] == Read(7)
+    assert bench.script.asked()[-1] == ReadRequest(7)
     bench.read(DEAD)
     bench.read(bench.reply())
-    assert bench.script.asked()[-1] == Read(0)
+    assert bench.script.asked()[-1] == ReadRequest(0)
 
 
 def test_samples_used_before_a_restart_of_the_child_are_not_used_again() -> None:

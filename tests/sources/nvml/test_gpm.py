@@ -24,7 +24,7 @@ MMA_CYCLES = "mma_cycles_active"
 
 def test_the_request_has_the_layout_of_the_bindings_and_room_for_every_version() -> None:
     theirs = pynvml.c_nvmlGpmMetricsGet_t
-    ours = gpm.MetricsGet
+    ours = gpm.GpmMetricsStruct
     assert ctypes.sizeof(gpm.GpmMetric) == ctypes.sizeof(pynvml.c_nvmlGpmMetric_t) == 40
     assert ours.metrics.offset == theirs.metrics.offset
     assert (ours.older.offset, ours.newer.offset) == (theirs.sample1.offset, theirs.sample2.offset)
