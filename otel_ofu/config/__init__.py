@@ -12,10 +12,10 @@ from otel_ofu.config.load import (
     read_config,
 )
 from otel_ofu.config.receivers import Gpu, Receivers
-from otel_ofu.config.types import Agent, Config, Jobs
+from otel_ofu.config.types import AgentSettings, Config, Jobs
 
 __all__ = [
-    "Agent",
+    "AgentSettings",
     "Config",
     "Gpu",
     "Jobs",

@@ -39,7 +39,7 @@ class Jobs(JobSettings, frozen=True, kw_only=True):
     idle_below: Annotated[Percent, _PART] = Percent(0.01)
 
 
-class Agent(Settings, frozen=True, kw_only=True):
+class AgentSettings(Settings, frozen=True, kw_only=True):
     """`shutdown_deadline`: longest time for sending what is left when the agent stops."""
 
     metrics_interval: Annotated[Duration, Between(Duration(1), Duration(86400))] = Duration(60)
@@ -60,7 +60,7 @@ class Config(Settings, frozen=True, kw_only=True):
     evidence: EvidenceSettings = EvidenceSettings()
     rules: RulesSettings = RulesSettings()
     route: RouteSettings = msgspec.field(default_factory=RouteSettings)
-    agent: Agent = Agent()
+    agent: AgentSettings = AgentSettings()
 
     def mistakes(self, around: Surroundings) -> Iterator[Mistake]:  # noqa: ARG002 - text alone
         """What several blocks have to fulfil together."""

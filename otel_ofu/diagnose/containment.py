@@ -61,15 +61,15 @@ class Containment:
             if finding.entity is not None and finding.entity.kind != "gpu":
                 self._keep(finding)
 
-    def place(self, reported: Iterable[Finding]) -> list[Finding]:
+    def cover(self, reported: Iterable[Finding]) -> list[Finding]:
         """The findings of a round with their incidents, and those that a wider one takes in."""
-        placed = [self._place(finding) for finding in reported]
-        ended = {finding.fingerprint for finding in placed if finding.kind == "resolved"}
-        wide = any(f.kind == "opened" and _wide_entity(f) is not None for f in placed)
-        moved = list(self._moved(placed, ended)) if wide or ended else []
-        return [*_counted(placed), *moved]
+        assigned = [self._assign(finding) for finding in reported]
+        ended = {finding.fingerprint for finding in assigned if finding.kind == "resolved"}
+        wide = any(f.kind == "opened" and _wide_entity(f) is not None for f in assigned)
+        moved = list(self._moved(assigned, ended)) if wide or ended else []
+        return [*_counted(assigned), *moved]
 
-    def _place(self, finding: Finding) -> Finding:
+    def _assign(self, finding: Finding) -> Finding:
         if finding.kind == "resolved":
             known = self._drop(finding.fingerprint)
             return replace(finding, incident=known.incident) if known else finding
@@ -77,9 +77,9 @@ class Containment:
         self._keep(finding)
         return finding
 
-    def _moved(self, placed: Sequence[Finding], ended: Collection[str]) -> Iterator[Finding]:
+    def _moved(self, assigned: Sequence[Finding], ended: Collection[str]) -> Iterator[Finding]:
         """Those that were open before and belong to another incident now."""
-        at_s = max(finding.at_s for finding in placed)
+        at_s = max(finding.at_s for finding in assigned)
         for finding in list(self._open.values()):
             if finding.incident and finding.incident not in ended:
                 continue
@@ -140,17 +140,17 @@ class Containment:
         return finding
 
 
-def _counted(placed: Sequence[Finding]) -> list[Finding]:
+def _counted(assigned: Sequence[Finding]) -> list[Finding]:
     """`count` of what opened with others that it covers is their number as well."""
     within = Counter[str]()
-    for finding in placed:
+    for finding in assigned:
         if finding.kind == "opened" and finding.incident:
             within[finding.incident] += finding.count
     return [
         replace(f, count=f.count + within[f.fingerprint])
         if f.kind == "opened" and within[f.fingerprint]
         else f
-        for f in placed
+        for f in assigned
     ]
 
 

@@ -57,7 +57,7 @@ class Incidents:
         reported = [end for one in ends for end in self._end(one)]
         for one in sorted(others, key=_order):
             reported += self._open(one)
-        return self._containment.place([self._counted(one) for one in reported])
+        return self._containment.cover([self._counted(one) for one in reported])
 
     def adopt(self, findings: Iterable[Finding]) -> None:
         """Takes over the findings that were open before a restart."""

@@ -22,7 +22,7 @@ Values = Mapping[str, float | Gap]
 FIRST = Gap(GapReason.NOT_READY, "needs a second read")
 
 
-class HostCollector(Protocol):
+class HostPart(Protocol):
     """`read` gives each of `keys` at most; what is missing is a gap that the reader adds.
 
     It raises Gone, Denied, or ValueError, IndexError, KeyError for a file in another form.

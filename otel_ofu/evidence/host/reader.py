@@ -15,8 +15,8 @@ from otel_ofu.evidence.host.network import InfiniBand, Network
 from otel_ofu.evidence.host.node import (
     Cpu,
     Disks,
-    HostCollector,
     HostMemory,
+    HostPart,
     Pressure,
     RunQueue,
     Values,
@@ -74,7 +74,7 @@ class HostReader:
         starts_s = dict.fromkeys(filter(self._is_counter, values), self._first_s)
         return Observation(self._entity, Window(start_s, now_s), values, gaps, starts_s)
 
-    def _read(self, part: HostCollector) -> Iterator[tuple[str, float | Gap]]:
+    def _read(self, part: HostPart) -> Iterator[tuple[str, float | Gap]]:
         found = self._collect(part)
         for key in part.keys:
             value = found.get(key, Gap(GapReason.NOT_SUPPORTED, "the kernel does not have it"))
@@ -83,7 +83,7 @@ class HostReader:
                 value if isinstance(value, Gap) else self._registry.check(key, value) or value,
             )
 
-    def _collect(self, part: HostCollector) -> Values:
+    def _collect(self, part: HostPart) -> Values:
         try:
             return part.read()
         except ProcessGoneError as error:
@@ -101,7 +101,7 @@ class HostReader:
 
 def _parts(
     procfs: ProcFs, sys_root: Path, clock: Clock, pids: Callable[[], Collection[int]]
-) -> Sequence[HostCollector]:
+) -> Sequence[HostPart]:
     return (
         Cpu(procfs),
         RunQueue(procfs),
