@@ -101,9 +101,9 @@ def run() -> dict[str, float | str]:
 def _cpu_ms(finders: list[JobFinder], polls: int) -> float:
     """Of one poll; each finder polls so many times."""
     started_s = time.process_time()
-    for asked in finders:
+    for queried in finders:
         for number in range(1, polls + 1):
-            asked.owners(1e3 * number)
+            queried.owners(1e3 * number)
     return (time.process_time() - started_s) * 1e3 / len(finders) / polls
 
 

@@ -16,7 +16,7 @@ from otel_ofu.diagnose import CauseCatalogue, Diagnoser, evaluated_expressions, 
 from otel_ofu.files.shipped import shipped
 from otel_ofu.model import Attribute, Entity, EntityKind, Finding, Window
 from otel_ofu.model.clock import VirtualClock
-from otel_ofu.rules.language.syntax import FlagCondition, Latest, Over, owner, placed
+from otel_ofu.rules.language.syntax import FlagCondition, Latest, Over, nodes_of, owner
 from otel_ofu.rules.numpy.engine import NumpyEngine
 from otel_ofu.rules.numpy.samples import retention_for
 from otel_ofu.store import Store
@@ -106,7 +106,7 @@ def _fill(store: Store, clock: VirtualClock, causes: CauseCatalogue) -> None:
 def _keys(causes: CauseCatalogue) -> list[tuple[EntityKind, str]]:
     found: dict[tuple[EntityKind, str], None] = {("gpu", "ofu"): None}
     for expression in causes.expressions():
-        for node, kind in placed(expression.root, expression.each):
+        for node, kind in nodes_of(expression.root, expression.each):
             if isinstance(node, Over | Latest):
                 found[owner(kind, node.scope), node.metric] = None
             elif isinstance(node, FlagCondition):

@@ -45,7 +45,7 @@ from otel_ofu.rules.promql.engine import PromqlEngine
 from otel_ofu.rules.promql.server import QueryClient
 from otel_ofu.rules.promql.vectors import CompilerSettings
 from otel_ofu.rules.settings import ServerSettings
-from otel_ofu.rules.verdicts import HOLDS, Question, Round
+from otel_ofu.rules.verdicts import HOLDS, Condition, VerdictRound
 from otel_ofu.store import Store
 from tests.peers.build import where
 from tests.peers.processes import Prometheus
@@ -69,26 +69,26 @@ def run(size: int = SIZE) -> dict[str, float | str]:
 
 def _measure(size: int, folder: Path) -> dict[str, float | str]:
     registry, fleet = load_registry(), _fleet(size)
-    questions = [Question(parse_condition(text, "gpu", registry)) for text in RULES]
+    conditions = [Condition(parse_condition(text, "gpu", registry)) for text in RULES]
     clock = VirtualClock(END_S)
-    retention = retention_for([q.expression for q in questions], STEP_S)
+    retention = retention_for([q.expression for q in conditions], STEP_S)
     store = Store(registry, retention, step_s=STEP_S, clock=clock)
     samples = folder / "samples.txt"
     _fill(store, fleet, samples)
-    ours, ours_s = _timed(lambda: NumpyEngine(store).round(questions, END_S), ROUNDS)
-    gauges = [question for question in questions if not _counts(question)]
+    ours, ours_s = _timed(lambda: NumpyEngine(store).round(conditions, END_S), ROUNDS)
+    gauges = [condition for condition in conditions if not _counts(condition)]
     _, gauges_s = _timed(lambda: NumpyEngine(store).round(gauges, END_S), ROUNDS)
     peer = Prometheus(folder / "prometheus")
     load_s = _load(samples, peer.data)
     with peer, closing(QueryClient(ServerSettings(url=peer.url, timeout=Duration(300)))) as server:
-        alerts_s = _alerts(questions, server)
+        alerts_s = _alerts(conditions, server)
         engine = PromqlEngine(server, registry, step_s=STEP_S)
         started = time.perf_counter()
-        theirs = engine.round(questions, END_S)
+        theirs = engine.round(conditions, END_S)
         theirs_s = time.perf_counter() - started
         rss_mb = _rss_mb(peer.pid)
-    asked = zip(questions, alerts_s, strict=True)
-    without_counters_s = sum(spent_s for question, spent_s in asked if not _counts(question))
+    queried = zip(conditions, alerts_s, strict=True)
+    without_counters_s = sum(spent_s for condition, spent_s in queried if not _counts(condition))
     return {
         "gpus x metrics x samples": f"{size} x {len(METRICS)} x {SAMPLES + 1}",
         "embedded_round_s": ours_s,
@@ -106,18 +106,18 @@ def _measure(size: int, folder: Path) -> dict[str, float | str]:
     }
 
 
-def _counts(question: Question) -> bool:
+def _counts(condition: Condition) -> bool:
     """Whether a rule is about counters, whose exact increase costs Prometheus a subquery."""
-    nodes = walk(question.expression.root)
+    nodes = walk(condition.expression.root)
     exact = ("increase", "rate")
     return any(isinstance(node, Over) and node.function in exact for node in nodes)
 
 
-def _alerts(questions: Sequence[Question], server: QueryClient) -> list[float]:
+def _alerts(conditions: Sequence[Condition], server: QueryClient) -> list[float]:
     """Seconds of each exported alert as an instant query."""
     registry, spent_s = load_registry(), []
-    for question in questions:
-        text = alert_query(question.expression, registry, CompilerSettings(STEP_S))
+    for condition in conditions:
+        text = alert_query(condition.expression, registry, CompilerSettings(STEP_S))
         started = time.perf_counter()
         server.query(text, END_S)
         spent_s.append(time.perf_counter() - started)
@@ -180,7 +180,7 @@ def _load(samples: Path, data: Path) -> float:
     return time.perf_counter() - started
 
 
-def _timed(judge: Callable[[], Round], times: int) -> tuple[Round, float]:
+def _timed(judge: Callable[[], VerdictRound], times: int) -> tuple[VerdictRound, float]:
     """The round, and the median of its seconds after one to warm up."""
     found, walls = judge(), []
     for _ in range(times):
@@ -190,14 +190,14 @@ def _timed(judge: Callable[[], Round], times: int) -> tuple[Round, float]:
     return found, statistics.median(walls)
 
 
-def _differences(ours: Round, theirs: Round) -> int:
+def _differences(ours: VerdictRound, theirs: VerdictRound) -> int:
     """How many entities a rule holds for in one of the two alone."""
     return sum(
         len(_holds(ours, rule) ^ _holds(theirs, rule)) for rule in range(len(ours.judgements))
     )
 
 
-def _holds(judged: Round, rule: int) -> set[str]:
+def _holds(judged: VerdictRound, rule: int) -> set[str]:
     entities = judged.rosters["gpu"].entities
     columns = np.flatnonzero(judged.judgements[rule].verdicts == HOLDS).tolist()
     return {entity.id for column in columns if (entity := entities[column]) is not None}

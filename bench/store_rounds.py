@@ -26,7 +26,7 @@ from otel_ofu.model.clock import VirtualClock
 from otel_ofu.rules.language.language import parse_condition
 from otel_ofu.rules.numpy.engine import NumpyEngine
 from otel_ofu.rules.numpy.samples import retention_for
-from otel_ofu.rules.verdicts import Question
+from otel_ofu.rules.verdicts import Condition
 from otel_ofu.store import Store
 
 SIZES = (64, 10_000, 100_000)
@@ -109,28 +109,28 @@ def measure(size: int) -> dict[str, float]:
 
 def _measure(size: int, folder: Path) -> dict[str, float]:
     registry = load_registry()
-    questions = [Question(parse_condition(text, "gpu", registry)) for text in RULES]
-    retention = retention_for([q.expression for q in questions], STEP_S)
+    conditions = [Condition(parse_condition(text, "gpu", registry)) for text in RULES]
+    retention = retention_for([q.expression for q in conditions], STEP_S)
     clock = VirtualClock(START_S)
 
     def opened(state_dir: Path | None) -> Store:
         return Store(registry, retention, step_s=STEP_S, state_dir=state_dir, clock=clock)
 
-    rounds = _rounds(opened(None), clock, (questions, size))
-    return rounds | _restart(opened, clock, folder, (questions, size))
+    rounds = _rounds(opened(None), clock, (conditions, size))
+    return rounds | _restart(opened, clock, folder, (conditions, size))
 
 
 def _rounds(
-    store: Store, clock: VirtualClock, what: tuple[list[Question], int]
+    store: Store, clock: VirtualClock, what: tuple[list[Condition], int]
 ) -> dict[str, float]:
     """Ingest and rounds in memory."""
-    questions, size = what
+    conditions, size = what
     ingest_s = _fill(store, clock, size)
     at_s = clock.now_s()
     engine = NumpyEngine(store)
-    round_s, cpu_s = _timed(lambda: engine.round(questions, at_s), ROUNDS)
+    round_s, cpu_s = _timed(lambda: engine.round(conditions, at_s), ROUNDS)
     rss_mb = _rss_mb()
-    more = questions + _thresholds(200)
+    more = conditions + _thresholds(200)
     more_s, _ = _timed(lambda: engine.round(more, at_s), 3)
     plain_s, _ = _timed(lambda: _plain_sums(store, at_s), 3)
     return {
@@ -148,10 +148,10 @@ def _restart(
     opened: Callable[[Path | None], Store],
     clock: VirtualClock,
     folder: Path,
-    what: tuple[list[Question], int],
+    what: tuple[list[Condition], int],
 ) -> dict[str, float]:
     """The same on a memory-mapped store: write, close, open again, first round."""
-    questions, size = what
+    conditions, size = what
     clock.set(START_S)
     store = opened(folder)
     _fill(store, clock, size)
@@ -160,7 +160,7 @@ def _restart(
     started = time.perf_counter()
     store = opened(folder)
     opened_s = time.perf_counter() - started
-    NumpyEngine(store).round(questions, clock.now_s())
+    NumpyEngine(store).round(conditions, clock.now_s())
     first_s = time.perf_counter() - started - opened_s
     store.close()
     return {"reopen_ms": opened_s * 1e3, "first_round_ms": first_s * 1e3}
@@ -214,11 +214,11 @@ def _fleet(size: int) -> list[Entity]:
     ]
 
 
-def _thresholds(count: int) -> list[Question]:
+def _thresholds(count: int) -> list[Condition]:
     """Rules over windows that the 20 rules have already."""
     registry = load_registry()
     texts = [f"avg(ofu, 10m) < {i / 10}% and avg(gpu_util, 10m) > 90%" for i in range(count)]
-    return [Question(parse_condition(text, "gpu", registry)) for text in texts]
+    return [Condition(parse_condition(text, "gpu", registry)) for text in texts]
 
 
 def _plain_sums(store: Store, at_s: float) -> None:

@@ -102,18 +102,18 @@ def _count(gather: ReportBuilder, found: Mapping[str, Values], time_s: float) ->
                 limit=found["limit"].get(job),
             )
         )
-    names = ("mfu", "said", "rate")
+    names = ("mfu", "reported", "rate")
     for job in dict.fromkeys(job for name in names for job in found[name] if job):
-        mfu, said, rate = (found[name].get(job) for name in names)
-        gather.add_report(SpeedReport(job, time_s, mfu=said, flop_per_s=rate, our_mfu=mfu))
+        mfu, reported, rate = (found[name].get(job) for name in names)
+        gather.add_report(SpeedReport(job, time_s, mfu=reported, flop_per_s=rate, our_mfu=mfu))
 
 
 def _queries(server: Queries, time: TimeBuckets) -> tuple[dict[str, str], str]:
     """What is asked in each bucket, by name, and in words where it comes from."""
     window = f"[{time.window}]"
-    said = {
+    reported = {
         "mfu": _average("mfu", window),
-        "said": _average("mfu_reported", window),
+        "reported": _average("mfu_reported", window),
         "rate": _average("model_flop_rate", window),
         "limit": _average("flop_limit", window),
     }
@@ -123,9 +123,12 @@ def _queries(server: Queries, time: TimeBuckets) -> tuple[dict[str, str], str]:
     ):
         some = f"count(last_over_time({_selector('job_gpu_time', scope)}[{time.whole}]))"
         if server.query(some, time.end_s):
-            return {**_of_jobs(scope, window), **said}, note + " Lost time is that of whole jobs."
+            return {
+                **_of_jobs(scope, window),
+                **reported,
+            }, note + " Lost time is that of whole jobs."
     note = "No counters of jobs: each GPU counts for the whole of a step that it is in."
-    return {**_of_gpus(window, time.step_s), **said}, note + " Lost time is that of whole jobs."
+    return {**_of_gpus(window, time.step_s), **reported}, note + " Lost time is that of whole jobs."
 
 
 def _of_jobs(scope: str, window: str) -> dict[str, str]:

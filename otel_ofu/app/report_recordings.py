@@ -90,8 +90,8 @@ def _first_s(path: str, columns: ColumnMap | None) -> float:
 
 def _report(path: str, number: int, line: bytes, only: str) -> SpeedReport:
     try:
-        told = msgspec.json.decode(line, type=ReportLine)
+        report = msgspec.json.decode(line, type=ReportLine)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ConfigError([Problem(path, number, 1, f"no report of a job: {error}")]) from error
-    rate = None if told.tflops_per_gpu is None else told.tflops_per_gpu * TERA
-    return SpeedReport(told.job or only, told.time_s, told.mfu, rate)
+    rate = None if report.tflops_per_gpu is None else report.tflops_per_gpu * TERA
+    return SpeedReport(report.job or only, report.time_s, report.mfu, rate)

@@ -61,7 +61,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(verb=run)
 
 
-class ScenarioNarration:
+class ScenarioWriter:
     """Shows on the screens what truly happens on the simulated node, when it changes."""
 
     def __init__(self, source: DemoSource, screens: Sequence[ScreenType]) -> None:
@@ -133,7 +133,7 @@ def _play(
     if not any(isinstance(each, GpuTable) for each in screens):
         print(title, flush=True)
     shared = Dependencies(prepared, real, None, HOST)
-    telemetry = Telemetry(shared, [ScenarioNarration(source, screens), *screens], stopped)
+    telemetry = Telemetry(shared, [ScenarioWriter(source, screens), *screens], stopped)
     clock = VirtualClock(start_s)
     pipeline = Pipeline(shared, telemetry, options.show(screens), clock)
     pipeline.collectors.append(DemoCollector(prepared, source, pipeline.host))

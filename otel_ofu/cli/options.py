@@ -17,7 +17,7 @@ from typing import Any, TextIO, TypeVar
 
 from otel_ofu.config import Config, load_config
 from otel_ofu.export.console import GpuTable, Lines
-from otel_ofu.files.settings import Settings, Surroundings, mistakes, parse_duration
+from otel_ofu.files.settings import CheckContext, Settings, mistakes, parse_duration
 from otel_ofu.model.errors import ConfigError, Problem
 
 log = logging.getLogger("otel_ofu")
@@ -43,7 +43,7 @@ def checked(settings: T, names: Mapping[str, str] | None = None) -> T:
     `names`: the options that are not called as their key.
     """
     problems = []
-    for steps, message in mistakes(settings, Surroundings(time.time(), os.environ)):
+    for steps, message in mistakes(settings, CheckContext(time.time(), os.environ)):
         key = str(steps[0])
         option = (names or {}).get(key, f"--{key.replace('_', '-')}")
         problems.append(Problem(option, 0, 0, message))

@@ -20,7 +20,7 @@ from msgspec import inspect
 
 from otel_ofu import notify
 from otel_ofu.config.types import Config
-from otel_ofu.files.settings import Surroundings, hook, mistakes
+from otel_ofu.files.settings import CheckContext, hook, mistakes
 from otel_ofu.files.yaml import (
     Step,
     Steps,
@@ -113,7 +113,7 @@ def _read(file: YamlFile, environ: Mapping[str, str] | None) -> ReadConfig:
     problems += converted.problems
     if converted.value is None:
         return ReadConfig(Config(), _masked(problems), [()], file)
-    around = Surroundings(time.time(), os.environ if environ is None else environ)
+    around = CheckContext(time.time(), os.environ if environ is None else environ)
     found = [
         (original, message)
         for steps, message in mistakes(converted.value, around)

@@ -9,13 +9,13 @@ import msgspec
 
 from otel_ofu.derive.settings import parse_reference_clock
 from otel_ofu.files.settings import (
-    Between,
+    CheckContext,
     Duration,
-    Existing,
+    ExistingFile,
     Mistake,
-    Parsed,
+    ParsedText,
+    QuantityRange,
     Settings,
-    Surroundings,
     tried,
 )
 from otel_ofu.model.clock import SystemClock
@@ -38,10 +38,10 @@ class Gpu(Settings, frozen=True, kw_only=True):
     """
 
     source: SourceName = "auto"
-    interval: Annotated[Duration, Between(Duration(0.1), Duration(3600))] = Duration(10)
-    reference_clock: Annotated[str, Parsed(parse_reference_clock)] = "sku_table"
+    interval: Annotated[Duration, QuantityRange(Duration(0.1), Duration(3600))] = Duration(10)
+    reference_clock: Annotated[str, ParsedText(parse_reference_clock)] = "sku_table"
     precision: Precision = ""
-    skus_file: Annotated[str, Existing()] = ""
+    skus_file: Annotated[str, ExistingFile()] = ""
     serial_numbers: bool = False
     dcgm: DcgmSettings = DcgmSettings()
     nvml: NvmlSettings = NvmlSettings()
@@ -49,7 +49,7 @@ class Gpu(Settings, frozen=True, kw_only=True):
     demo: DemoSettings = DemoSettings()
     plugins: dict[str, dict[str, Any]] = {}
 
-    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:  # noqa: ARG002 - of plugins
+    def mistakes(self, around: CheckContext) -> Iterator[Mistake]:  # noqa: ARG002 - of plugins
         if self.source in CHOICES:
             return
         try:

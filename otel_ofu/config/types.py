@@ -15,12 +15,12 @@ from otel_ofu.config.receivers import Receivers
 from otel_ofu.evidence.settings import EvidenceSettings
 from otel_ofu.export.settings import ExporterSettings
 from otel_ofu.files.settings import (
-    Between,
+    CheckContext,
     Duration,
     Mistake,
     Percent,
+    QuantityRange,
     Settings,
-    Surroundings,
     WritableFolder,
 )
 from otel_ofu.jobs.settings import JobSettings
@@ -29,7 +29,7 @@ from otel_ofu.notify import RouteSettings
 from otel_ofu.outbox.settings import OutboxSettings
 from otel_ofu.rules.settings import RulesSettings
 
-_PART = Between(Percent(0.0001), Percent(1))
+_PART = QuantityRange(Percent(0.0001), Percent(1))
 
 
 class Jobs(JobSettings, frozen=True, kw_only=True):
@@ -42,9 +42,11 @@ class Jobs(JobSettings, frozen=True, kw_only=True):
 class AgentSettings(Settings, frozen=True, kw_only=True):
     """`shutdown_deadline`: longest time for sending what is left when the agent stops."""
 
-    metrics_interval: Annotated[Duration, Between(Duration(1), Duration(86400))] = Duration(60)
+    metrics_interval: Annotated[Duration, QuantityRange(Duration(1), Duration(86400))] = Duration(
+        60
+    )
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    shutdown_deadline: Annotated[Duration, Between(Duration(0), Duration(3600))] = Duration(5)
+    shutdown_deadline: Annotated[Duration, QuantityRange(Duration(0), Duration(3600))] = Duration(5)
 
 
 class Config(Settings, frozen=True, kw_only=True):
@@ -62,7 +64,7 @@ class Config(Settings, frozen=True, kw_only=True):
     route: RouteSettings = msgspec.field(default_factory=RouteSettings)
     agent: AgentSettings = AgentSettings()
 
-    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:  # noqa: ARG002 - text alone
+    def mistakes(self, around: CheckContext) -> Iterator[Mistake]:  # noqa: ARG002 - text alone
         """What several blocks have to fulfil together."""
         listens = self.receivers.otlp.listens
         if listens and not self.rules.enabled:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from otel_ofu.files.sqlite_file import Form
+from otel_ofu.files.sqlite_file import FileSchema
 from otel_ofu.files.sqlite_table import Change, Rows, SqliteTables, Table
 from otel_ofu.model import Entity, Observation, Window
 from otel_ofu.rules.files.rule import stable_hash
@@ -44,7 +44,7 @@ CREATE TABLE jobs (
   seen_s REAL NOT NULL, low_since_s REAL
 ) WITHOUT ROWID;
 """
-_FORM = Form(_SCHEMA, VERSION, "usual levels of jobs")
+_FORM = FileSchema(_SCHEMA, VERSION, "usual levels of jobs")
 _JOBS = Table("jobs", ("fingerprint",), tuple[str, float, int, float, float | None])
 
 

@@ -24,7 +24,7 @@ from otel_ofu.rules.language.syntax import (
     Sign,
     walk,
 )
-from otel_ofu.rules.verdicts import HOLDS, UNKNOWN, Observed
+from otel_ofu.rules.verdicts import HOLDS, UNKNOWN, EntityComparison
 
 FLAG_ALONE = "flag present, counters do not agree"
 MAX_FLAGS_NAMED = 3
@@ -84,12 +84,12 @@ class EvidenceWriter:
         else:
             yield from self._compared(one.judgement.at(int(one.columns[row])), holds=holds)
 
-    def _compared(self, seen: Sequence[Observed], *, holds: bool) -> Iterator[str]:
+    def _compared(self, seen: Sequence[EntityComparison], *, holds: bool) -> Iterator[str]:
         wanted = [s for s in seen if (s.verdict == HOLDS) == holds and s.verdict != UNKNOWN]
         for one in wanted or [s for s in seen if s.verdict != UNKNOWN]:
             yield self.compared(one)
 
-    def compared(self, seen: Observed) -> str:
+    def compared(self, seen: EntityComparison) -> str:
         """`metric = value (< threshold)`."""
         node = seen.node
         if isinstance(node, FlagCondition):
@@ -134,7 +134,7 @@ def _unchecked(one: EvidenceScores, row: int) -> Iterator[str]:
     elif one.evidence.is_flag:
         yield f"flags of the processes ({_listed([e.node for e in one.judgement.comparisons])})"
     elif one.columns[row] < 0:
-        yield f"{to_text(one.judgement.question.expression.root)} (no such entity)"
+        yield f"{to_text(one.judgement.condition.expression.root)} (no such entity)"
     else:
         for seen in one.judgement.at(int(one.columns[row])):
             if seen.verdict == UNKNOWN:

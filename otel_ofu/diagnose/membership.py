@@ -39,9 +39,9 @@ _EXACT = (Comparator.EQUAL, Comparator.NOT_EQUAL)
 
 def membership(judgement: Judgement) -> Shares:
     """0..1 by column, NaN for unknown."""
-    root = judgement.question.expression.root
+    root = judgement.condition.expression.root
     if not isinstance(root, Boolean):
-        raise TypeError(f"no condition: {judgement.question.expression.text}")
+        raise TypeError(f"no condition: {judgement.condition.expression.text}")
     return _share(root, iter(judgement.comparisons))
 
 

@@ -18,7 +18,7 @@ from otel_ofu.model import EntityKind
 from otel_ofu.rules.algebra import Values
 from otel_ofu.rules.language.syntax import DataLimits, Expression
 from otel_ofu.rules.lifecycle.evaluator import VerdictSource
-from otel_ofu.rules.verdicts import Judgement, Question, Round
+from otel_ofu.rules.verdicts import Condition, Judgement, VerdictRound
 from otel_ofu.store import Store
 
 AGREES = 0.5
@@ -61,7 +61,7 @@ class Scores:
     """
 
     at_s: float
-    round: Round
+    round: VerdictRound
     gpus: Sequence[CauseScores]
     table: Shares
     own: Mapping[EntityKind, Sequence[CauseScores]]
@@ -85,13 +85,13 @@ class Scorer:
         self._facts = facts
         conditions = dict.fromkeys(causes.expressions())
         expressions = [*conditions, *facts.values()]
-        self._questions = [Question(e, DataLimits(min_peers=MIN_PEERS)) for e in expressions]
+        self._conditions = [Condition(e, DataLimits(min_peers=MIN_PEERS)) for e in expressions]
         self._question_of = {e: n for n, e in enumerate(conditions)}
 
     def score(self, at_s: float) -> Scores:
         """One round over all conditions of all causes. Windows end at `at_s`."""
         with self._store.reading():
-            answer = self._engine.round(self._questions, at_s)
+            answer = self._engine.round(self._conditions, at_s)
             count = len(answer.rosters["gpu"].entities)
             members: dict[EntityKind, Indices] = {
                 "gpu": np.arange(count),
@@ -110,7 +110,7 @@ class Scorer:
         table = np.stack([scored.scores for scored in gpus]) if gpus else np.zeros((0, count))
         return Scores(at_s, answer, gpus, table.astype(np.float32), own, members, facts)
 
-    def _itself(self, answer: Round, kind: EntityKind) -> dict[EntityKind, Indices]:
+    def _itself(self, answer: VerdictRound, kind: EntityKind) -> dict[EntityKind, Indices]:
         """Rows that are jobs or nodes: they have no value of another kind."""
         count = len(answer.rosters[kind].entities)
         nobody = np.full(count, -1)
@@ -119,7 +119,7 @@ class Scorer:
         return own
 
     def _all(
-        self, answer: Round, shares: Sequence[Shares], columns: dict[EntityKind, Indices]
+        self, answer: VerdictRound, shares: Sequence[Shares], columns: dict[EntityKind, Indices]
     ) -> list[CauseScores]:
         scored = []
         for cause in self._causes.causes:
@@ -130,7 +130,7 @@ class Scorer:
     def _evidence(
         self,
         evidence: CauseEvidence,
-        answer: Round,
+        answer: VerdictRound,
         shares: Sequence[Shares],
         columns: dict[EntityKind, Indices],
     ) -> EvidenceScores:
@@ -143,7 +143,7 @@ class Scorer:
         return EvidenceScores(evidence, spread, answer.judgements[number], at)
 
 
-def _has(attribute: str, answer: Round, columns: Indices) -> Shares:
+def _has(attribute: str, answer: VerdictRound, columns: Indices) -> Shares:
     entities = answer.rosters["gpu"].entities
     found = [bool(e is not None and e.attributes.get(attribute)) for e in entities]
     known: Shares = np.append(np.array(found, np.float32), np.float32(np.nan))[columns]

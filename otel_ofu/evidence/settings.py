@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from otel_ofu.files.settings import Between, Duration, Existing, Settings
+from otel_ofu.files.settings import Duration, ExistingFile, QuantityRange, Settings
 
 
 class FlagSettings(Settings, frozen=True, kw_only=True):
@@ -14,8 +14,8 @@ class FlagSettings(Settings, frozen=True, kw_only=True):
     """
 
     enabled: bool = True
-    interval: Annotated[Duration, Between(Duration(1), Duration(86400))] = Duration(30)
-    files: list[Annotated[str, Existing()]] = []
+    interval: Annotated[Duration, QuantityRange(Duration(1), Duration(86400))] = Duration(30)
+    files: list[Annotated[str, ExistingFile()]] = []
     trust_pids: bool = False
 
 

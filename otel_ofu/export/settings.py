@@ -13,13 +13,13 @@ from typing import Annotated, Literal, cast, get_args
 from urllib.parse import unquote, urlsplit
 
 from otel_ofu.files.settings import (
-    Between,
+    CheckContext,
     Duration,
     Mistake,
-    Parsed,
+    ParsedText,
+    QuantityRange,
     Settings,
     Size,
-    Surroundings,
     WritableFile,
 )
 from otel_ofu.net.settings import Address, TokenFile, parse_address
@@ -83,10 +83,10 @@ def _without_key(attempt: Callable[[], object]) -> None:
 class Header(Settings, frozen=True, kw_only=True):
     """As in OpenTelemetry's declarative configuration."""
 
-    name: Annotated[str, Parsed(_parse_header_name)]
-    value: Annotated[str, Parsed(_parse_header_value)]
+    name: Annotated[str, ParsedText(_parse_header_name)]
+    value: Annotated[str, ParsedText(_parse_header_value)]
 
-    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:  # noqa: ARG002 - text alone
+    def mistakes(self, around: CheckContext) -> Iterator[Mistake]:  # noqa: ARG002 - text alone
         if not self.name:
             yield ("name",), "a name is needed"
 
@@ -96,7 +96,7 @@ class OtlpTls(TlsFiles, frozen=True, kw_only=True):
 
     insecure: bool = False
 
-    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:
+    def mistakes(self, around: CheckContext) -> Iterator[Mistake]:
         if bool(self.cert_file) != bool(self.key_file):
             yield (), "cert_file and key_file belong together"
         else:
@@ -108,22 +108,22 @@ class OtlpExporterSettings(Settings, frozen=True, kw_only=True):
 
     endpoint: str = ""
     headers: list[Header] = []
-    headers_list: Annotated[str, Parsed(_parse_header_list)] = ""
+    headers_list: Annotated[str, ParsedText(_parse_header_list)] = ""
     compression: Compression = "gzip"
-    timeout: Annotated[Duration, Between(Duration(0.001), Duration(3600))] = Duration(10)
+    timeout: Annotated[Duration, QuantityRange(Duration(0.001), Duration(3600))] = Duration(10)
     tls: OtlpTls = OtlpTls()
 
 
 class OtlpHttpSettings(OtlpExporterSettings, frozen=True, kw_only=True):
     """`endpoint`: a base; /v1/metrics and /v1/logs are added."""
 
-    endpoint: Annotated[str, Parsed(_parse_http_endpoint)] = ""
+    endpoint: Annotated[str, ParsedText(_parse_http_endpoint)] = ""
 
 
 class OtlpGrpcSettings(OtlpExporterSettings, frozen=True, kw_only=True):
     """`endpoint`: [scheme://]host[:port]."""
 
-    endpoint: Annotated[str, Parsed(_parse_grpc_endpoint)] = ""
+    endpoint: Annotated[str, ParsedText(_parse_grpc_endpoint)] = ""
 
 
 def page_address(text: str) -> Address:
@@ -134,7 +134,7 @@ def page_address(text: str) -> Address:
 class PrometheusSettings(ServerCertificate, frozen=True, kw_only=True):
     """A page for Prometheus to scrape; an empty `listen` switches it off."""
 
-    listen: Annotated[str, Parsed(page_address)] = ""
+    listen: Annotated[str, ParsedText(page_address)] = ""
     bearer_token_file: TokenFile = ""
 
 
@@ -142,8 +142,8 @@ class FileSettings(Settings, frozen=True, kw_only=True):
     """OTLP as JSON lines; a file of `max_size` is set aside, and so many `backups` are kept."""
 
     path: Annotated[str, WritableFile()] = ""
-    max_size: Annotated[Size, Between(Size(1), Size(2**40))] = Size(100 * 2**20)
-    backups: Annotated[int, Between(0, 10_000)] = 3
+    max_size: Annotated[Size, QuantityRange(Size(1), Size(2**40))] = Size(100 * 2**20)
+    backups: Annotated[int, QuantityRange(0, 10_000)] = 3
 
 
 class ConsoleSettings(Settings, frozen=True, kw_only=True):

@@ -91,7 +91,7 @@ def hook(type_: type[Any], value: Any) -> Any:  # noqa: ANN401 - msgspec's signa
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class CheckContext:
     """What a check depends on beside the settings. `now_s` in Unix seconds."""
 
     now_s: float
@@ -104,7 +104,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     `REMOVED` of a block has the keys that it once had, and what to do instead.
     """
 
-    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:  # noqa: ARG002 - for subclasses
+    def mistakes(self, around: CheckContext) -> Iterator[Mistake]:  # noqa: ARG002 - for subclasses
         """What neither types nor constraints of its keys can express; blocks within are not its."""
         return iter(())
 
@@ -119,7 +119,7 @@ class Constraint(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Between:
+class QuantityRange:
     """A quantity from `low` to `high`; None: no upper bound. The bounds are of the key's type."""
 
     low: float
@@ -134,7 +134,7 @@ class Between:
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ParsedText:
     """Text that `parse` takes without a ValueError.
 
     Empty text means off or the default, unless the key is `required`.
@@ -154,7 +154,7 @@ class Parsed:
 
 
 @dataclass(frozen=True, slots=True)
-class Existing:
+class ExistingFile:
     """The path of a file that this user can read, or where `or_folder` of a folder; empty: none."""
 
     or_folder: bool = False
@@ -233,7 +233,7 @@ def tried(attempt: Callable[[], object], steps: Steps = ()) -> Iterator[Mistake]
         yield steps, f"{error.filename}: {error.strerror}"
 
 
-def mistakes(settings: Settings, around: Surroundings) -> Iterator[Mistake]:
+def mistakes(settings: Settings, around: CheckContext) -> Iterator[Mistake]:
     """Every mistake in a block and in all blocks within, with its steps from that block."""
     yield from settings.mistakes(around)
     for each in fields(type(settings)):
@@ -245,7 +245,7 @@ def _value_mistakes(
     type_: Any,  # noqa: ANN401 - any annotation
     value: Any,  # noqa: ANN401 - of that type
     steps: Steps,
-    around: Surroundings,
+    around: CheckContext,
 ) -> Iterator[Mistake]:
     if get_origin(type_) is Annotated:
         type_, *notes = get_args(type_)

@@ -50,7 +50,7 @@ _REASONS = {errno.ENOSPC: FULL, errno.EDQUOT: QUOTA}
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class FileSchema:
     """What a file of this kind is: its tables, its version, and what it holds, for messages.
 
     `pragmas` are set first. `is_large`: damage is found where it is read, not by a check at the
@@ -66,7 +66,7 @@ class Form:
 
 
 def open_whole(
-    path: Path, form: Form, read: Callable[[sqlite3.Connection], T], log: logging.Logger
+    path: Path, form: FileSchema, read: Callable[[sqlite3.Connection], T], log: logging.Logger
 ) -> tuple[sqlite3.Connection, T, list[str]]:
     """The file with all that is in it, made if it is not there; and the messages in `log`.
 
@@ -82,7 +82,7 @@ def open_whole(
         return *_opened(path, form, read), [message]
 
 
-def set_aside(path: Path, form: Form, error: Exception, log: logging.Logger) -> str:
+def set_aside(path: Path, form: FileSchema, error: Exception, log: logging.Logger) -> str:
     """Moves a damaged file out of the way, with one line in `log`: the result. Raises OSError."""
     aside = form.aside(path)
     path.replace(aside)
@@ -141,7 +141,7 @@ def _refusal(folder: Path) -> OSError | None:
 
 
 def _opened(
-    path: Path, form: Form, read: Callable[[sqlite3.Connection], T]
+    path: Path, form: FileSchema, read: Callable[[sqlite3.Connection], T]
 ) -> tuple[sqlite3.Connection, T]:
     db = sqlite3.connect(path, timeout=1.0, check_same_thread=False)
     try:
@@ -158,7 +158,7 @@ def _opened(
         raise
 
 
-def _is_new(db: sqlite3.Connection, form: Form) -> bool:
+def _is_new(db: sqlite3.Connection, form: FileSchema) -> bool:
     """A file without tables is what a start on a full disk leaves behind."""
     (version,) = db.execute("PRAGMA user_version").fetchone()
     if not form.is_large:

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from otel_ofu.files.sqlite_file import OUT_OF_REACH, Form, is_busy, open_whole, why
+from otel_ofu.files.sqlite_file import OUT_OF_REACH, FileSchema, is_busy, open_whole, why
 
 T = TypeVar("T")
 
@@ -64,7 +64,7 @@ class SqliteTables(Generic[T]):
     """
 
     def __init__(
-        self, path: Path | None, form: Form, load: Callable[[Rows], T], log: logging.Logger
+        self, path: Path | None, form: FileSchema, load: Callable[[Rows], T], log: logging.Logger
     ) -> None:
         self.messages: list[str] = []
         self.in_use = False

@@ -7,7 +7,14 @@ from typing import Annotated, Literal, get_args
 
 import msgspec
 
-from otel_ofu.files.settings import Between, Duration, Mistake, Parsed, Settings, Surroundings
+from otel_ofu.files.settings import (
+    CheckContext,
+    Duration,
+    Mistake,
+    ParsedText,
+    QuantityRange,
+    Settings,
+)
 from otel_ofu.net.settings import parse_url
 from otel_ofu.net.tls import PemFile
 
@@ -42,11 +49,11 @@ class KubernetesSettings(Settings, frozen=True, kw_only=True):
     pod_resources: str = "/var/lib/kubelet/pod-resources/kubelet.sock"
     pod_logs: str = "/var/log/pods"
     pod_labels: dict[str, str] = {}
-    kubelet_url: Annotated[str, Parsed(parse_url)] = ""
+    kubelet_url: Annotated[str, ParsedText(parse_url)] = ""
     kubelet_token_file: str = "/var/run/secrets/kubernetes.io/serviceaccount/token"  # noqa: S105 - a path
     kubelet_ca_file: PemFile = ""
 
-    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:  # noqa: ARG002 - text alone
+    def mistakes(self, around: CheckContext) -> Iterator[Mistake]:  # noqa: ARG002 - text alone
         if self.pod_labels and not self.kubelet_url:
             yield ("pod_labels",), "needs kubelet_url"
 
@@ -61,14 +68,14 @@ class JobSettings(Settings, frozen=True, kw_only=True):
 
     enabled: bool = True
     providers: list[Provider] = msgspec.field(default_factory=lambda: [*PROVIDERS])
-    interval: Annotated[Duration, Between(Duration(1), Duration(86400))] = Duration(30)
-    environment: dict[Annotated[str, Parsed(_parse_variable)], str] = {}
+    interval: Annotated[Duration, QuantityRange(Duration(1), Duration(86400))] = Duration(30)
+    environment: dict[Annotated[str, ParsedText(_parse_variable)], str] = {}
     personal: bool = False
     trust_pids: bool = False
     mapping_dirs: list[str] = []
     kubernetes: KubernetesSettings = KubernetesSettings()
 
-    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:  # noqa: ARG002 - text alone
+    def mistakes(self, around: CheckContext) -> Iterator[Mistake]:  # noqa: ARG002 - text alone
         for index, provider in enumerate(self.providers):
             if provider in self.providers[:index]:
                 yield ("providers", index), f"the provider {provider!r} is listed twice"

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated
 
-from otel_ofu.files.settings import Between, Duration, Mistake, Parsed, Settings, Surroundings
+from otel_ofu.files.settings import (
+    CheckContext,
+    Duration,
+    Mistake,
+    ParsedText,
+    QuantityRange,
+    Settings,
+)
 from otel_ofu.mfu.logs.formats import LinePattern, PatternError, readers_of
 from otel_ofu.mfu.logs.tail import PathTemplate, Start
 from otel_ofu.mfu.names import Quantity
@@ -29,14 +36,14 @@ class LogSettings(Settings, frozen=True, kw_only=True):
     `{job}` in a path does. `patterns` are tried before the built-in formats.
     """
 
-    files: list[Annotated[str, Parsed(PathTemplate)]] = []
+    files: list[Annotated[str, ParsedText(PathTemplate)]] = []
     command: list[str] = []
     job: str = ""
     start: Start = "end"
-    frameworks: list[Annotated[str, Parsed(_parse_framework)]] = []
-    patterns: list[Annotated[str, Parsed(_parse_pattern)]] = []
+    frameworks: list[Annotated[str, ParsedText(_parse_framework)]] = []
+    patterns: list[Annotated[str, ParsedText(_parse_pattern)]] = []
 
-    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:  # noqa: ARG002 - text alone
+    def mistakes(self, around: CheckContext) -> Iterator[Mistake]:  # noqa: ARG002 - text alone
         if bool(self.files) == bool(self.command):
             yield (), "allowed: either `files` or `command`"
 
@@ -45,5 +52,5 @@ class MfuSettings(Settings, frozen=True, kw_only=True):
     """`metrics`: names of metrics that jobs send, and what each is."""
 
     metrics: dict[str, Quantity] = {}
-    interval: Annotated[Duration, Between(Duration(0.1), Duration(3600))] = Duration(1)
+    interval: Annotated[Duration, QuantityRange(Duration(0.1), Duration(3600))] = Duration(1)
     logs: list[LogSettings] = []

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from otel_ofu.files.settings import Mistake, Parsed, Settings, Surroundings, tried
+from otel_ofu.files.settings import CheckContext, Mistake, ParsedText, Settings, tried
 from otel_ofu.net.secrets import read_secret, read_token
 from otel_ofu.net.tls import PemFile, TlsFiles, check_tls_files
 
-TokenFile = Annotated[str, Parsed(read_token)]
+TokenFile = Annotated[str, ParsedText(read_token)]
 """The path of a file with a bearer token, read again at each use; empty: none."""
-PasswordFile = Annotated[str, Parsed(read_secret)]
+PasswordFile = Annotated[str, ParsedText(read_secret)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def parse_address(text: str) -> Address:
     return Address(host, int(port))
 
 
-ListenAddress = Annotated[str, Parsed(parse_address)]
+ListenAddress = Annotated[str, ParsedText(parse_address)]
 """host:port to listen on; empty: off."""
 
 
@@ -67,7 +67,7 @@ def url_problem(text: str) -> str:
     return "a URL with a user or password in it; use the keys for credentials" if has_user else ""
 
 
-RequiredUrl = Annotated[str, Parsed(parse_url, required=True)]
+RequiredUrl = Annotated[str, ParsedText(parse_url, required=True)]
 
 
 class ServerAccess(Settings, frozen=True, kw_only=True):
@@ -78,7 +78,7 @@ class ServerAccess(Settings, frozen=True, kw_only=True):
     password_file: PasswordFile = ""
     ca_file: PemFile = ""
 
-    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:  # noqa: ARG002 - files alone
+    def mistakes(self, around: CheckContext) -> Iterator[Mistake]:  # noqa: ARG002 - files alone
         if self.username and self.bearer_token_file:
             yield ("username",), "username and bearer_token_file: one of them, not both"
         if self.password_file and not self.username:

@@ -12,9 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from otel_ofu.files.settings import Existing, Mistake, Settings, Surroundings, tried
+from otel_ofu.files.settings import CheckContext, ExistingFile, Mistake, Settings, tried
 
-PemFile = Annotated[str, Existing()]
+PemFile = Annotated[str, ExistingFile()]
 
 
 class TlsFiles(Settings, frozen=True, kw_only=True):
@@ -24,7 +24,7 @@ class TlsFiles(Settings, frozen=True, kw_only=True):
     cert_file: PemFile = ""
     key_file: PemFile = ""
 
-    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:  # noqa: ARG002 - files alone
+    def mistakes(self, around: CheckContext) -> Iterator[Mistake]:  # noqa: ARG002 - files alone
         if _readable(self.ca_file, self.cert_file, self.key_file):
             yield from tried(partial(check_tls_files, self))
 
@@ -38,7 +38,7 @@ class ServerCertificate(Settings, frozen=True, kw_only=True):
     cert_file: PemFile = ""
     key_file: PemFile = ""
 
-    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:  # noqa: ARG002 - files alone
+    def mistakes(self, around: CheckContext) -> Iterator[Mistake]:  # noqa: ARG002 - files alone
         if _readable(self.cert_file, self.key_file):
             yield from tried(partial(server_context, self.cert_file, self.key_file))
 
@@ -50,7 +50,7 @@ class ServerTls(Settings, frozen=True, kw_only=True):
     key_file: PemFile = ""
     client_ca_file: PemFile = ""
 
-    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:  # noqa: ARG002 - files alone
+    def mistakes(self, around: CheckContext) -> Iterator[Mistake]:  # noqa: ARG002 - files alone
         files = (self.cert_file, self.key_file, self.client_ca_file)
         if bool(self.cert_file) != bool(self.key_file):
             yield (), "cert_file and key_file belong together"
@@ -60,7 +60,7 @@ class ServerTls(Settings, frozen=True, kw_only=True):
 
 def _readable(*paths: str) -> bool:
     """Whether they can be read; that they cannot is reported at their keys."""
-    return not any(Existing().problem(path) for path in paths)
+    return not any(ExistingFile().problem(path) for path in paths)
 
 
 class TlsError(ValueError):

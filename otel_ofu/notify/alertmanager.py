@@ -14,7 +14,15 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from otel_ofu.files.settings import YEAR, Between, Duration, Mistake, Parsed, Settings, Surroundings
+from otel_ofu.files.settings import (
+    YEAR,
+    CheckContext,
+    Duration,
+    Mistake,
+    ParsedText,
+    QuantityRange,
+    Settings,
+)
 from otel_ofu.model.clock import Clock
 from otel_ofu.model.labels import is_label_name
 from otel_ofu.net.secrets import shown_url
@@ -40,7 +48,7 @@ def _parse_label(name: str) -> None:
         raise ValueError(f"{name!r} is not a label name; allowed: letters, digits and _")
 
 
-LabelName = Annotated[str, Parsed(_parse_label, required=True)]
+LabelName = Annotated[str, ParsedText(_parse_label, required=True)]
 
 
 class AlertmanagerConfig(Settings, frozen=True, kw_only=True):
@@ -48,11 +56,11 @@ class AlertmanagerConfig(Settings, frozen=True, kw_only=True):
 
     servers: list[RequiredUrl] = msgspec.field(default_factory=list)
     # Source: Prometheus, --rules.alert.resend-delay.
-    resend_delay: Annotated[Duration, Between(Duration(0.001), YEAR)] = Duration(60)
+    resend_delay: Annotated[Duration, QuantityRange(Duration(0.001), YEAR)] = Duration(60)
     labels: dict[LabelName, str] = msgspec.field(default_factory=dict)
     http_config: HttpConfig = HttpConfig()
 
-    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:  # noqa: ARG002 - own keys alone
+    def mistakes(self, around: CheckContext) -> Iterator[Mistake]:  # noqa: ARG002 - own keys alone
         urls = [url_of(server) for server in self.servers]
         for i in range(len(urls)):
             if urls[i] in urls[:i]:

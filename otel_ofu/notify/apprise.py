@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from otel_ofu.files.settings import Mistake, Surroundings
+from otel_ofu.files.settings import CheckContext, Mistake
 from otel_ofu.model.clock import Clock
 from otel_ofu.net.secrets import Secret, SecretError, redacted, secrets_of_url
 from otel_ofu.net.settings import PasswordFile
@@ -39,7 +39,7 @@ class AppriseConfig(NotifierConfig, frozen=True, kw_only=True):
     url_env: str = ""
     format: MessageFormat = "markdown"
 
-    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:
+    def mistakes(self, around: CheckContext) -> Iterator[Mistake]:
         url = Secret(self.url_file, self.url_env, around.environ)
         if not url.given:
             yield (), "url_file or url_env is needed: the URL is a secret"

@@ -19,7 +19,7 @@ Covered = Callable[[Alert], bool]
 
 
 @dataclass(slots=True)
-class Notified:
+class NotifiedAlerts:
     """What the receiver was notified of last: ids of alerts that it takes for firing."""
 
     firing: frozenset[str] = frozenset()
@@ -34,7 +34,7 @@ class AlertGroup:
     route: AlertRoute
     labels: Mapping[str, str]
     due_s: float
-    notified: Notified = field(default_factory=Notified)
+    notified: NotifiedAlerts = field(default_factory=NotifiedAlerts)
     alerts: dict[str, Alert] = field(default_factory=dict)
 
 
@@ -62,7 +62,7 @@ def mark_notified(group: AlertGroup, notification: Notification) -> None:
     firing = {a.id for a in notification.alerts if a.firing}
     ended = {a.id for a in notification.alerts if not a.firing}
     known = (group.notified.firing | firing) - ended if firing else frozenset[str]()
-    group.notified = Notified(known, notification.at_s)
+    group.notified = NotifiedAlerts(known, notification.at_s)
 
 
 def forget_ended(group: AlertGroup) -> list[Alert]:

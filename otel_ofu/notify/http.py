@@ -13,7 +13,7 @@ from typing import Annotated
 
 import msgspec
 
-from otel_ofu.files.settings import Between, Duration, Mistake, Settings, Surroundings, tried
+from otel_ofu.files.settings import CheckContext, Duration, Mistake, QuantityRange, Settings, tried
 from otel_ofu.net.http_client import Response
 from otel_ofu.net.secrets import Secret, SecretError, basic_credentials, redacted
 from otel_ofu.net.settings import PasswordFile
@@ -36,7 +36,7 @@ class BasicAuth(Settings, frozen=True, kw_only=True):
     password_file: PasswordFile = ""
     password_env: str = ""
 
-    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:
+    def mistakes(self, around: CheckContext) -> Iterator[Mistake]:
         password = Secret(self.password_file, self.password_env, around.environ)
         if password.given and not self.username:
             yield (), "a password without a username"
@@ -49,19 +49,19 @@ class Authorization(Settings, frozen=True, kw_only=True):
     credentials_file: PasswordFile = ""
     credentials_env: str = ""
 
-    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:
+    def mistakes(self, around: CheckContext) -> Iterator[Mistake]:
         token = Secret(self.credentials_file, self.credentials_env, around.environ)
         yield from secret_mistakes(token, "credentials")
 
 
 class HttpConfig(Settings, frozen=True, kw_only=True):
     # Source: Prometheus, alertmanager_config: timeout.
-    timeout: Annotated[Duration, Between(Duration(0.001), Duration(3600))] = Duration(10)
+    timeout: Annotated[Duration, QuantityRange(Duration(0.001), Duration(3600))] = Duration(10)
     basic_auth: BasicAuth = BasicAuth()
     authorization: Authorization = Authorization()
     tls_config: TlsFiles = TlsFiles()
 
-    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:
+    def mistakes(self, around: CheckContext) -> Iterator[Mistake]:
         token = self.authorization
         if self.basic_auth.username and (token.credentials_file or token.credentials_env):
             yield (), "basic_auth and authorization exclude each other"

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import msgspec
 
-from otel_ofu.files.sqlite_file import Form
+from otel_ofu.files.sqlite_file import FileSchema
 from otel_ofu.files.sqlite_table import Change, Rows, SqliteTables, Table
 from otel_ofu.model.errors import OtelOfuError
 from otel_ofu.notify.alert import Alert
@@ -29,7 +29,7 @@ _SCHEMA = """
 CREATE TABLE alert (id TEXT PRIMARY KEY, raw BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE alert_group (key TEXT PRIMARY KEY, raw BLOB NOT NULL) WITHOUT ROWID;
 """
-_FORM = Form(_SCHEMA, _VERSION, "groups", lambda path: path.with_name(path.name + ".broken"))
+_FORM = FileSchema(_SCHEMA, _VERSION, "groups", lambda path: path.with_name(path.name + ".broken"))
 _ALERTS = Table("alert", ("id",), tuple[str, bytes])
 _GROUPS = Table("alert_group", ("key",), tuple[str, bytes])
 

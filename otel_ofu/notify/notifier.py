@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from otel_ofu.files.settings import Mistake, Settings, Surroundings
+from otel_ofu.files.settings import CheckContext, Mistake, Settings
 from otel_ofu.model.clock import Clock
 from otel_ofu.net.secrets import Secret, SecretError
 from otel_ofu.notify.message import MessageOptions, message_of
@@ -20,6 +20,7 @@ from otel_ofu.outbox.outcome import Delivered, Outcome, Refused, TooLarge, Trans
 
 __all__ = [
     "Body",
+    "CheckContext",
     "Clock",
     "Delivered",
     "MessageOptions",
@@ -31,7 +32,6 @@ __all__ = [
     "Refused",
     "Secret",
     "SecretError",
-    "Surroundings",
     "TooLarge",
     "Transport",
     "Unavailable",

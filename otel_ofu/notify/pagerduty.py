@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from otel_ofu.files.settings import Mistake, Surroundings
+from otel_ofu.files.settings import CheckContext, Mistake
 from otel_ofu.model import Severity
 from otel_ofu.model.clock import Clock
 from otel_ofu.net.secrets import Secret, shown_url
@@ -43,7 +43,7 @@ class PagerdutyConfig(NotifierConfig, frozen=True, kw_only=True):
     severities: dict[Severity, PagerdutySeverity] = msgspec.field(default_factory=dict)
     http_config: HttpConfig = HttpConfig()
 
-    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:
+    def mistakes(self, around: CheckContext) -> Iterator[Mistake]:
         key = Secret(self.routing_key_file, self.routing_key_env, around.environ)
         if not key.given:
             yield (), "routing_key_file or routing_key_env is needed"

@@ -19,7 +19,7 @@ from otel_ofu.notify.alertmanager import AlertmanagerSender, servers_of
 from otel_ofu.notify.grouping import (
     AlertGroup,
     AlertGroups,
-    Notified,
+    NotifiedAlerts,
     due_notification,
     forget_ended,
     mark_notified,
@@ -178,7 +178,7 @@ class Router:
             self._groups.carry_on(key, old_key)
         kept = before.kept[old_key]
         at_s = float("-inf") if kept.notified_s is None else kept.notified_s
-        notified = Notified(frozenset(kept.firing), at_s)
+        notified = NotifiedAlerts(frozenset(kept.firing), at_s)
         self._groups.join(alert, AlertGroup(old_key, route, kept.labels, kept.due_s, notified))
 
 

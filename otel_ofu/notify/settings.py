@@ -17,12 +17,12 @@ import msgspec
 
 from otel_ofu.files.settings import (
     YEAR,
-    Between,
+    CheckContext,
     Duration,
     Mistake,
-    Parsed,
+    ParsedText,
+    QuantityRange,
     Settings,
-    Surroundings,
     tried,
 )
 from otel_ofu.files.yaml import Steps
@@ -45,8 +45,8 @@ from otel_ofu.notify.time_intervals import TimeIntervalConfig, parse_zone
 
 MOST = 1_000_000
 """Starting value: more than a message or an outbox can hold."""
-Wait = Annotated[Duration, Between(Duration(0), YEAR)]
-Interval = Annotated[Duration, Between(Duration(0.001), YEAR)]
+Wait = Annotated[Duration, QuantityRange(Duration(0), YEAR)]
+Interval = Annotated[Duration, QuantityRange(Duration(0.001), YEAR)]
 
 
 def read_template(path: str) -> Sequence[Part]:
@@ -68,7 +68,7 @@ class RouteConfig(Settings, frozen=True, kw_only=True):
         " matchers, the narrower ones first, and continue: true where several apply"
     }
     receiver: str = ""
-    matchers: list[Annotated[str, Parsed(parse_matcher, required=True)]] = msgspec.field(
+    matchers: list[Annotated[str, ParsedText(parse_matcher, required=True)]] = msgspec.field(
         default_factory=list
     )
     continue_: bool = msgspec.field(name="continue", default=False)
@@ -104,14 +104,14 @@ class RouteSettings(Settings, frozen=True, kw_only=True):
     routes: list[RouteConfig] = msgspec.field(default_factory=list)
     time_intervals: list[TimeIntervalConfig] = msgspec.field(default_factory=list)
     # Starting values from here to max_age.
-    max_groups: Annotated[int, Between(1, MOST)] = 50
-    max_alerts: Annotated[int, Between(1, MOST)] = 20
+    max_groups: Annotated[int, QuantityRange(1, MOST)] = 50
+    max_alerts: Annotated[int, QuantityRange(1, MOST)] = 20
     max_age: Interval = Duration(21600)
-    time_zone: Annotated[str, Parsed(parse_zone, required=True)] = "UTC"
-    template_file: Annotated[str, Parsed(read_template)] = ""
-    external_url: Annotated[str, Parsed(parse_url)] = ""
+    time_zone: Annotated[str, ParsedText(parse_zone, required=True)] = "UTC"
+    template_file: Annotated[str, ParsedText(read_template)] = ""
+    external_url: Annotated[str, ParsedText(parse_url)] = ""
 
-    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:  # noqa: ARG002 - own keys alone
+    def mistakes(self, around: CheckContext) -> Iterator[Mistake]:  # noqa: ARG002 - own keys alone
         yield from _unique("receivers", [receiver.name for receiver in self.receivers])
         yield from _unique("time_intervals", [interval.name for interval in self.time_intervals])
         yield from self._names()

@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from otel_ofu.files.settings import Mistake, Parsed, Settings, Surroundings
+from otel_ofu.files.settings import CheckContext, Mistake, ParsedText, Settings
 
 Range = tuple[int, int]
 _Parse = Callable[[str], int]
@@ -61,14 +61,14 @@ def parse_zone(name: str) -> tzinfo:
         raise ValueError(f"{name!r} is not a known time zone; {allowed}") from error
 
 
-Time = Annotated[str, Parsed(_minute, required=True)]
+Time = Annotated[str, ParsedText(_minute, required=True)]
 
 
 class TimeRange(Settings, frozen=True, kw_only=True):
     start_time: Time
     end_time: Time
 
-    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:  # noqa: ARG002 - own keys alone
+    def mistakes(self, around: CheckContext) -> Iterator[Mistake]:  # noqa: ARG002 - own keys alone
         with suppress(ValueError):  # a time that is none has its own message
             if _minute(self.start_time) >= _minute(self.end_time):
                 why = "the end has to be later; a night is two ranges, 22:00 to 24:00 and 00:00"
@@ -77,17 +77,19 @@ class TimeRange(Settings, frozen=True, kw_only=True):
 
 class TimeSpanConfig(Settings, frozen=True, kw_only=True):
     times: list[TimeRange] = msgspec.field(default_factory=list)
-    weekdays: list[Annotated[str, Parsed(_weekdays, required=True)]] = msgspec.field(
+    weekdays: list[Annotated[str, ParsedText(_weekdays, required=True)]] = msgspec.field(
         default_factory=list
     )
-    days_of_month: list[Annotated[str, Parsed(_days_of_month, required=True)]] = msgspec.field(
+    days_of_month: list[Annotated[str, ParsedText(_days_of_month, required=True)]] = msgspec.field(
         default_factory=list
     )
-    months: list[Annotated[str, Parsed(_months, required=True)]] = msgspec.field(
+    months: list[Annotated[str, ParsedText(_months, required=True)]] = msgspec.field(
         default_factory=list
     )
-    years: list[Annotated[str, Parsed(_years, required=True)]] = msgspec.field(default_factory=list)
-    location: Annotated[str, Parsed(parse_zone, required=True)] = "UTC"
+    years: list[Annotated[str, ParsedText(_years, required=True)]] = msgspec.field(
+        default_factory=list
+    )
+    location: Annotated[str, ParsedText(parse_zone, required=True)] = "UTC"
 
 
 class TimeIntervalConfig(Settings, frozen=True, kw_only=True):

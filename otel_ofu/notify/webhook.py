@@ -16,7 +16,7 @@ from typing import Annotated
 
 import msgspec
 
-from otel_ofu.files.settings import Between, Mistake, Parsed, Surroundings
+from otel_ofu.files.settings import CheckContext, Mistake, ParsedText, QuantityRange
 from otel_ofu.model.clock import Clock
 from otel_ofu.net.secrets import Secret, SecretError, secrets_of_url, shown_url
 from otel_ofu.net.settings import PasswordFile, parse_url, url_problem
@@ -36,17 +36,17 @@ _SECRET_PREFIX = "whsec_"  # noqa: S105 - how Standard Webhooks marks a secret i
 class WebhookConfig(NotifierConfig, frozen=True, kw_only=True):
     """`max_alerts` 0: all of them."""
 
-    url: Annotated[str, Parsed(parse_url)] = ""
+    url: Annotated[str, ParsedText(parse_url)] = ""
     url_file: PasswordFile = ""
     url_env: str = ""
-    max_alerts: Annotated[int, Between(0, 1_000_000)] = 0
+    max_alerts: Annotated[int, QuantityRange(0, 1_000_000)] = 0
     signing_secret_file: PasswordFile = ""
     signing_secret_env: str = ""
     headers: dict[str, str] = msgspec.field(default_factory=dict)
     headers_files: dict[str, PasswordFile] = msgspec.field(default_factory=dict)
     http_config: HttpConfig = HttpConfig()
 
-    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:
+    def mistakes(self, around: CheckContext) -> Iterator[Mistake]:
         given = [key for key in ("url", "url_file", "url_env") if getattr(self, key)]
         if len(given) != 1:
             found = ", ".join(given) or "none"

@@ -17,7 +17,7 @@ from otel_ofu.files.sqlite_file import (
     FULL,
     IS_FOLDER,
     QUOTA,
-    Form,
+    FileSchema,
     is_busy,
     is_damaged,
     open_whole,
@@ -36,7 +36,7 @@ CREATE TABLE parcel (
     created_s REAL NOT NULL, signal TEXT NOT NULL, points INTEGER NOT NULL, body BLOB NOT NULL
 ) STRICT;
 """
-_FORM = Form(
+_FORM = FileSchema(
     _SCHEMA,
     version=1,
     content="queues",

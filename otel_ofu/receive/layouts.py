@@ -106,12 +106,12 @@ class SharedLayouts:
         self._masks: dict[tuple[int, int], Bytes] = {}
 
     def key_set(self, group: PointGroup) -> KeySet:
-        converts = tuple(placed.match.convert for placed in group.points)
-        asked = (group.entity.kind, tuple(placed.match.key for placed in group.points), converts)
-        found = self._key_sets.get(asked)
+        converts = tuple(matched.match.convert for matched in group.points)
+        key = (group.entity.kind, tuple(matched.match.key for matched in group.points), converts)
+        found = self._key_sets.get(key)
         if found is None:
             self._forget_if_many()
-            found = self._key_sets[asked] = _key_set(group)
+            found = self._key_sets[key] = _key_set(group)
         return found
 
     def layout(self, raw: Bytes, result: SortedPoints, points: Sequence[RawPoint]) -> Layout:
@@ -123,10 +123,10 @@ class SharedLayouts:
     def _mask_of(self, length: int, points: Sequence[RawPoint]) -> Bytes:
         every = [p.offsets for p in points if p.offsets is not None]
         moving = self._array(at for p in every for at in (p.value, p.time, p.start))
-        asked = (length, id(moving))
-        found = self._masks.get(asked)
+        key = (length, id(moving))
+        found = self._masks.get(key)
         if found is None:
-            found = self._masks[asked] = np.full(length, 0xFF, np.uint8)
+            found = self._masks[key] = np.full(length, 0xFF, np.uint8)
             found[moving] = 0
         return found
 
@@ -135,19 +135,19 @@ class SharedLayouts:
         offsets = [p.point.offsets for p in group.points if p.point.offsets is not None]
         values, times = self._array(p.value for p in offsets), self._array(p.time for p in offsets)
         ints = tuple(p.point.is_int for p in group.points)
-        asked = (id(keys), id(values), id(times), ints)
-        found = self._columns.get(asked)
+        key = (id(keys), id(values), id(times), ints)
+        found = self._columns.get(key)
         if found is None:
             is_int = np.array(ints) if any(ints) else None
-            found = self._columns[asked] = Columns(keys, values, times, is_int)
+            found = self._columns[key] = Columns(keys, values, times, is_int)
         return found
 
     def _array(self, begins: Iterable[int]) -> Offsets8:
-        asked = tuple(begin for begin in begins if begin >= 0)
-        found = self._offsets.get(asked)
+        key = tuple(begin for begin in begins if begin >= 0)
+        found = self._offsets.get(key)
         if found is None:
-            wide = np.array(asked, np.intp).reshape(-1, 1) + np.arange(8)
-            found = self._offsets[asked] = wide.reshape(-1)
+            wide = np.array(key, np.intp).reshape(-1, 1) + np.arange(8)
+            found = self._offsets[key] = wide.reshape(-1)
         return found
 
     def _forget_if_many(self) -> None:
@@ -160,13 +160,13 @@ class SharedLayouts:
 
 
 def _key_set(group: PointGroup) -> KeySet:
-    ranges = [placed.match.metric.range for placed in group.points]
+    ranges = [matched.match.metric.range for matched in group.points]
     low = [-_LARGEST if low is None else low for low, _ in ranges]
     high = [_LARGEST if high is None else high for _, high in ranges]
-    converts = tuple(c for placed in group.points if (c := placed.match.convert) is not None)
+    converts = tuple(c for matched in group.points if (c := matched.match.convert) is not None)
     return KeySet(
         group.entity.kind,
-        tuple(placed.match.key for placed in group.points),
+        tuple(matched.match.key for matched in group.points),
         np.array(low, np.float64),
         np.array(high, np.float64),
         converts or None,

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated
 
-from otel_ofu.files.settings import Between, Mistake, Settings, Size, Surroundings
+from otel_ofu.files.settings import CheckContext, Mistake, QuantityRange, Settings, Size
 from otel_ofu.net.settings import ListenAddress, TokenFile
 from otel_ofu.net.tls import ServerTls
 
 MIB = 2**20
 
-_COUNT = Between(1, 10**7)
+_COUNT = QuantityRange(1, 10**7)
 
 
 class ListenerSettings(Settings, frozen=True, kw_only=True):
@@ -35,9 +35,9 @@ class OtlpReceiverSettings(Settings, frozen=True, kw_only=True):
     grpc: ListenerSettings = ListenerSettings()
     tls: ServerTls = ServerTls()
     bearer_token_file: TokenFile = ""
-    max_http_size: Annotated[Size, Between(Size(1), Size(2**30))] = Size(20 * MIB)
-    max_grpc_size: Annotated[Size, Between(Size(1), Size(2**30))] = Size(4 * MIB)
-    max_pending_size: Annotated[Size, Between(Size(1), Size(2**40))] = Size(64 * MIB)
+    max_http_size: Annotated[Size, QuantityRange(Size(1), Size(2**30))] = Size(20 * MIB)
+    max_grpc_size: Annotated[Size, QuantityRange(Size(1), Size(2**30))] = Size(4 * MIB)
+    max_pending_size: Annotated[Size, QuantityRange(Size(1), Size(2**40))] = Size(64 * MIB)
     max_pending_requests: Annotated[int, _COUNT] = 256
     max_connections: Annotated[int, _COUNT] = 1024
     max_entities: Annotated[int, _COUNT] = 200_000
@@ -46,7 +46,7 @@ class OtlpReceiverSettings(Settings, frozen=True, kw_only=True):
     def listens(self) -> bool:
         return bool(self.http.endpoint or self.grpc.endpoint)
 
-    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:  # noqa: ARG002 - text alone
+    def mistakes(self, around: CheckContext) -> Iterator[Mistake]:  # noqa: ARG002 - text alone
         endpoint = self.grpc.endpoint
         if endpoint and endpoint == self.http.endpoint and not endpoint.endswith(":0"):
             yield ("grpc", "endpoint"), f"{endpoint} is that of http; choose another port"

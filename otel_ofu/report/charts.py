@@ -34,8 +34,8 @@ def line(start: Dot, end: Dot, kind: str) -> str:
 def text_at(at: Dot, text: str, kind: str = "", anchor: str = "start") -> str:
     where = f'x="{number(at[0])}" y="{number(at[1])}"'
     named = f' class="{kind}"' if kind else ""
-    placed = "" if anchor == "start" else f' text-anchor="{anchor}"'
-    return f"<text{named} {where}{placed}>{html(text)}</text>"
+    anchored = "" if anchor == "start" else f' text-anchor="{anchor}"'
+    return f"<text{named} {where}{anchored}>{html(text)}</text>"
 
 
 def area(corners: Sequence[Dot], kind: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from otel_ofu.files.settings import Between, Duration, Existing, Parsed, Settings
+from otel_ofu.files.settings import Duration, ExistingFile, ParsedText, QuantityRange, Settings
 from otel_ofu.net.settings import ServerAccess, parse_url
 
 _QUERY_PATH = "/api/v1/query"
@@ -25,9 +25,9 @@ class ServerSettings(ServerAccess, frozen=True, kw_only=True):
     proxy has. `tenant` goes out as X-Scope-OrgID. `timeout`: for a whole query.
     """
 
-    url: Annotated[str, Parsed(_parse_base_url)] = ""
+    url: Annotated[str, ParsedText(_parse_base_url)] = ""
     tenant: str = ""
-    timeout: Annotated[Duration, Between(Duration(0.001), Duration(3600))] = Duration(10)
+    timeout: Annotated[Duration, QuantityRange(Duration(0.001), Duration(3600))] = Duration(10)
 
 
 class EngineSettings(Settings, frozen=True, kw_only=True):
@@ -40,6 +40,6 @@ class RulesSettings(Settings, frozen=True, kw_only=True):
     """`paths`: files and folders of them; empty: the shipped rules, `causes_file` likewise."""
 
     enabled: bool = True
-    paths: list[Annotated[str, Existing(or_folder=True)]] = []
-    causes_file: Annotated[str, Existing()] = ""
+    paths: list[Annotated[str, ExistingFile(or_folder=True)]] = []
+    causes_file: Annotated[str, ExistingFile()] = ""
     engine: EngineSettings = EngineSettings()

@@ -43,7 +43,7 @@ Verdicts = NDArray[np.int8]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class Condition:
     """A condition to judge, and how much it takes to know."""
 
     expression: Expression
@@ -51,7 +51,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class EntityComparison:
     """One comparison at one entity: what it was about, in numbers. NaN for no value.
 
     `window_s`: the longest window in it, 0 for last values. `coverage`: the smallest share of
@@ -81,8 +81,8 @@ class Comparison:
     window_s: float
     coverages: Sequence[Values]
 
-    def at(self, column: int) -> Observed:
-        return Observed(
+    def at(self, column: int) -> EntityComparison:
+        return EntityComparison(
             self.node,
             int(self.verdicts[column]),
             float(self.values[column]),
@@ -104,11 +104,11 @@ class Judgement:
     `comparisons`: the comparisons and flags that the verdict rests on, in the order of the text.
     """
 
-    question: Question
+    condition: Condition
     verdicts: Verdicts
     comparisons: Sequence[Comparison]
 
-    def at(self, column: int) -> Sequence[Observed]:
+    def at(self, column: int) -> Sequence[EntityComparison]:
         """The evidence for one entity."""
         return [comparison.at(column) for comparison in self.comparisons]
 
@@ -129,7 +129,7 @@ class Roster:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class VerdictRound:
     """All conditions judged at one instant, in the order of the questions."""
 
     at_s: float
@@ -138,7 +138,7 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
+class ConditionPart:
     """A part of a condition at one entity: a number, or a verdict for a condition."""
 
     text: str
@@ -155,7 +155,7 @@ class EvaluatedCondition:
     much there is of what a window or a group rests on.
     """
 
-    question: Question
+    condition: Condition
     truths: Callable[[Boolean], Truths]
     values: Callable[[Numeric], Values]
     coverage: Callable[[Over | Aggregate], Values]
@@ -165,22 +165,22 @@ class EvaluatedCondition:
 
         `coverage_of_firing_only`: no coverage unless the condition holds for an entity.
         """
-        root = self.question.expression.root
+        root = self.condition.expression.root
         if not isinstance(root, Boolean):
-            raise TypeError(f"no condition: {self.question.expression.text}")
+            raise TypeError(f"no condition: {self.condition.expression.text}")
         verdicts = _verdicts(self.truths(root))
         covered = not coverage_of_firing_only or bool((verdicts == HOLDS).any())
         evidence = [self._comparison(leaf, covered=covered) for leaf in comparisons(root)]
-        return Judgement(self.question, verdicts, evidence)
+        return Judgement(self.condition, verdicts, evidence)
 
-    def explain(self, column: int) -> Iterator[Explained]:
+    def explain(self, column: int) -> Iterator[ConditionPart]:
         """Every part at one entity, the whole first."""
-        for node, depth in visible(self.question.expression.root):
+        for node, depth in visible(self.condition.expression.root):
             if isinstance(node, Boolean):
                 verdict = int(_verdicts(self.truths(node))[column])
-                yield Explained(to_text(node), depth, verdict=verdict)
+                yield ConditionPart(to_text(node), depth, verdict=verdict)
             else:
-                yield Explained(to_text(node), depth, value=float(self.values(node)[column]))
+                yield ConditionPart(to_text(node), depth, value=float(self.values(node)[column]))
 
     def _comparison(self, leaf: Compare | FlagCondition, *, covered: bool) -> Comparison:
         verdicts = _verdicts(self.truths(leaf))
@@ -204,12 +204,14 @@ def _verdicts(truths: Truths) -> Verdicts:
     return verdicts
 
 
-class Explains(Protocol):
+class ConditionExplainer(Protocol):
     """An engine that can take a condition apart (otel_ofu.rules.numpy.engine)."""
 
-    def round(self, questions: Sequence[Question], at_s: float) -> Round: ...
+    def round(self, conditions: Sequence[Condition], at_s: float) -> VerdictRound: ...
 
-    def explain(self, question: Question, at_s: float, entity_id: str) -> Sequence[Explained]: ...
+    def explain(
+        self, condition: Condition, at_s: float, entity_id: str
+    ) -> Sequence[ConditionPart]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,26 +223,28 @@ class Explanation:
     """
 
     title: str
-    parts: Sequence[Explained]
-    evidence: Sequence[Observed]
+    parts: Sequence[ConditionPart]
+    evidence: Sequence[EntityComparison]
 
 
-def explain(engine: Explains, rule: Rule, entity_id: str, at_s: float) -> list[Explanation]:
+def explain(
+    engine: ConditionExplainer, rule: Rule, entity_id: str, at_s: float
+) -> list[Explanation]:
     """The conditions of a rule at an entity; none for a rule on silence. Raises KeyError."""
     conditions = (("expr", rule.condition), ("clear", rule.clear))
     return [
-        _explained(engine, title, Question(condition, rule.limits), (entity_id, at_s))
+        _explained(engine, title, Condition(condition, rule.limits), (entity_id, at_s))
         for title, condition in conditions
         if isinstance(condition, Expression)
     ]
 
 
 def _explained(
-    engine: Explains, title: str, question: Question, where: tuple[str, float]
+    engine: ConditionExplainer, title: str, condition: Condition, where: tuple[str, float]
 ) -> Explanation:
     entity_id, at_s = where
-    parts = engine.explain(question, at_s, entity_id)
-    answer = engine.round([question], at_s)
-    column = answer.rosters[question.expression.each].column(entity_id)
+    parts = engine.explain(condition, at_s, entity_id)
+    answer = engine.round([condition], at_s)
+    column = answer.rosters[condition.expression.each].column(entity_id)
     evidence = () if column is None else answer.judgements[0].at(column)
     return Explanation(title, parts, evidence)

@@ -235,7 +235,7 @@ class _Column:
     starts_s: dict[int, float] = field(default_factory=dict)
 
 
-class Gathered:
+class GatheredValues:
     """Values by kind of entity, bucket and span, in the order in which they came."""
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ from otel_ofu.model.clock import Clock, SystemClock
 from otel_ofu.store.fleet import KINDS, Fleet, Membership
 from otel_ofu.store.history import History
 from otel_ofu.store.retention import Retention, Shapes, Steps
-from otel_ofu.store.series import Columns, Doubles, Gathered, SampleBlock, SeriesBatch, only
+from otel_ofu.store.series import Columns, Doubles, GatheredValues, SampleBlock, SeriesBatch, only
 from otel_ofu.store.slots import Slots
 from otel_ofu.store.table import StateFolder
 
@@ -72,7 +72,7 @@ class Store:
     def write(self, observations: Sequence[Observation]) -> None:
         """Takes observations; what cannot be kept is counted."""
         with self._lock:
-            gathered = Gathered()
+            gathered = GatheredValues()
             for seen in observations:
                 self._gather(seen, gathered)
             self._fleet.settle()
@@ -200,7 +200,7 @@ class Store:
         """The first and the last bucket in (start, end]."""
         return self.bucket(start_s) + 1, self.bucket(end_s)
 
-    def _gather(self, seen: Observation, gathered: Gathered) -> None:
+    def _gather(self, seen: Observation, gathered: GatheredValues) -> None:
         bucket = self.bucket(seen.window.end_s)
         if self._is_early(bucket):
             self._counts["early"] += len(seen.values)

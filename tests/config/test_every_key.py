@@ -19,12 +19,12 @@ from msgspec.structs import FieldInfo, fields
 from otel_ofu.app.prepare import prepare
 from otel_ofu.config import Config, config_read_from_text
 from otel_ofu.files.settings import (
-    Between,
     Constraint,
     Duration,
-    Existing,
-    Parsed,
+    ExistingFile,
+    ParsedText,
     Percent,
+    QuantityRange,
     Settings,
     Size,
     WritableFile,
@@ -37,9 +37,9 @@ from otel_ofu.model.errors import ConfigError
 NONSENSE = "é(= ?"
 """No address, URL, pattern, path, time or name of anything; its file does not exist."""
 IMPOSSIBLE: Mapping[type, str] = {
-    Parsed: NONSENSE,
+    ParsedText: NONSENSE,
     Meta: NONSENSE,
-    Existing: "/nonexistent/file",
+    ExistingFile: "/nonexistent/file",
     WritableFile: "/dev/null/file",
     WritableFolder: "/dev/null/folder",
 }
@@ -101,7 +101,7 @@ def of_wrong_type(key: Key) -> object:
 def impossible(key: Key) -> Iterator[object]:
     """Values of the type that the key cannot use."""
     for constraint in key.constraints:
-        if not isinstance(constraint, Between):
+        if not isinstance(constraint, QuantityRange):
             yield IMPOSSIBLE[type(constraint)]
             continue
         low, high = constraint.low, constraint.high
@@ -132,7 +132,7 @@ def test_an_impossible_value_is_refused_at_its_line(key: Key) -> None:
 def test_each_quantity_has_a_range_and_each_other_key_a_type_that_says_what_is_allowed() -> None:
     for key in KEYS:
         if key.plain in QUANTITIES:
-            assert any(isinstance(each, Between) for each in key.constraints), key
+            assert any(isinstance(each, QuantityRange) for each in key.constraints), key
         elif not key.constraints and get_origin(key.plain) is not Literal:
             block = key.plain in (list, dict) or issubclass(key.plain, Settings)
             assert block or key.plain in EVERY_VALUE_IS_GOOD, key

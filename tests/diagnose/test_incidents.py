@@ -143,7 +143,7 @@ def test_a_rule_on_trial_hides_no_finding_of_another() -> None:
     assert texts(incidents.report([trial])) == ["opened Trial gpu0 1"]
     assert texts(incidents.report([found("gpu1")])) == ["opened Low gpu1 1"]
     node = replace(found("node", None, rule="TrialNode"), shadow=True)
-    assert placed(incidents.report([node])) == [
+    assert assigned(incidents.report([node])) == [
         ("opened", "TrialNode node", ""),
         ("updated", "Trial gpu0", "TrialNode node"),
     ]
@@ -154,14 +154,14 @@ def test_a_rule_on_trial_hides_no_finding_of_another() -> None:
 # ---- nodes over jobs over GPUs ----
 
 
-def placed(findings: list[Finding]) -> list[tuple[str, str, str]]:
+def assigned(findings: list[Finding]) -> list[tuple[str, str, str]]:
     return [(one.kind, one.fingerprint, one.incident) for one in findings]
 
 
 def test_a_node_covers_its_jobs_and_gpus_and_counts_them() -> None:
     parts = [found("gpu0", None), found("gpu1", "thermal"), found("job", "hang", rule="Fell")]
     reported = known().report([*parts, found("node", None, rule="Down")])
-    assert placed(reported) == [
+    assert assigned(reported) == [
         ("opened", "Down node", ""),
         ("opened", "Fell job", "Down node"),
         ("opened", "Low gpu1", "Down node"),
@@ -174,22 +174,22 @@ def test_a_job_covers_a_gpu_with_another_cause_unless_that_is_worse() -> None:
     incidents.report([found("job", "hang", rule="Fell")])
     worse = replace(found("gpu1", "thermal"), severity="error")
     other = incidents.report([found("gpu0", "thermal", rule="Hot"), worse])
-    assert placed(other) == [("opened", "Hot gpu0", "Fell job")]
+    assert assigned(other) == [("opened", "Hot gpu0", "Fell job")]
     alone = known()
     alone.report([found("job", "hang", rule="Fell")])
-    assert placed(alone.report([worse])) == [("opened", "Low gpu1", "")]
+    assert assigned(alone.report([worse])) == [("opened", "Low gpu1", "")]
 
 
 def test_what_was_open_before_is_taken_in_by_the_wider_one() -> None:
     incidents = known()
     incidents.report([found("gpu0", "thermal")])
     opened, taken = incidents.report([found("node", None, rule="Down", at_s=60)])
-    assert placed([opened, taken]) == [
+    assert assigned([opened, taken]) == [
         ("opened", "Down node", ""),
         ("updated", "Low gpu0", "Down node"),
     ]
     assert (taken.reason, taken.at_s) == ("taken_in", 60)
-    assert placed(incidents.report([found("gpu0", "thermal", "resolved", at_s=90)])) == [
+    assert assigned(incidents.report([found("gpu0", "thermal", "resolved", at_s=90)])) == [
         ("resolved", "Low gpu0", "Down node")
     ]
 
@@ -199,11 +199,11 @@ def test_at_the_end_of_the_wider_one_another_covers_what_is_left() -> None:
     job, node = found("job", "hang", rule="Fell"), found("node", None, rule="Down")
     incidents.report([node, job, found("gpu0", "thermal")])
     reported = incidents.report([replace(node, kind="resolved", at_s=60)])
-    assert placed(reported) == [
+    assert assigned(reported) == [
         ("resolved", "Down node", ""),
         ("updated", "Low gpu0", "Fell job"),
     ]
-    assert placed(incidents.report([found("gpu1", "thermal", rule="Hot")])) == []
+    assert assigned(incidents.report([found("gpu1", "thermal", rule="Hot")])) == []
 
 
 def test_a_node_covers_a_job_of_several_only_when_it_is_silent() -> None:
@@ -220,11 +220,11 @@ def test_a_node_covers_a_job_of_several_only_when_it_is_silent() -> None:
 def test_a_node_that_was_open_before_a_restart_covers_what_comes_after() -> None:
     incidents = known()
     incidents.adopt([found("node", None, rule="Down"), found("gpu7")])
-    assert placed(incidents.report([found("gpu0")])) == [("opened", "Low gpu0", "Down node")]
+    assert assigned(incidents.report([found("gpu0")])) == [("opened", "Low gpu0", "Down node")]
 
 
 def test_a_summary_is_covered_with_the_findings_of_its_rule() -> None:
     lone = [replace(one, entity=Entity("gpu", one.fingerprint, {"host.name": "node"}))
             for one in (found("gpu0", None), found("gpu1", None))]  # fmt: skip
     reported = known().report([found("", None), *lone, found("node", None, rule="Down")])
-    assert placed(reported)[-1] == ("opened", "Low ", "Down node")
+    assert assigned(reported)[-1] == ("opened", "Low ", "Down node")

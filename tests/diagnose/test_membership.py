@@ -9,7 +9,7 @@ from otel_ofu.diagnose import CauseCatalogue
 from otel_ofu.diagnose.membership import membership
 from otel_ofu.rules.language.language import parse_condition
 from otel_ofu.rules.numpy.engine import NumpyEngine
-from otel_ofu.rules.verdicts import HOLDS, Question
+from otel_ofu.rules.verdicts import HOLDS, Condition
 from tests.diagnose.scene import REGISTRY, Scene, flat
 
 EMPTY = CauseCatalogue()
@@ -18,7 +18,7 @@ EMPTY = CauseCatalogue()
 def share(text: str, **values: float) -> float:
     series = {("gpu0", key): flat(value, 20) for key, value in values.items()}
     scene = Scene(EMPTY, series or {("gpu0", "power"): flat(1.0, 20)})
-    question = Question(parse_condition(text, "gpu", REGISTRY))
+    question = Condition(parse_condition(text, "gpu", REGISTRY))
     judged = NumpyEngine(scene.store).round([question], scene.now_s).judgements[0]
     found = float(membership(judged)[0])
     assert (found == 1) or judged.verdicts[0] != HOLDS

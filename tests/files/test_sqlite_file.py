@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from otel_ofu.files.sqlite_file import Form, is_busy, is_damaged, open_whole, why
+from otel_ofu.files.sqlite_file import FileSchema, is_busy, is_damaged, open_whole, why
 from tests.disks import full_disk
 from tests.outbox.test_queues import body, numbers, opened
 
-FORM = Form("CREATE TABLE word (text TEXT);", 3, "words")
+FORM = FileSchema("CREATE TABLE word (text TEXT);", 3, "words")
 LOG = logging.getLogger(__name__)
 
 

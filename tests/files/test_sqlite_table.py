@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from otel_ofu.files.sqlite_file import Form
+from otel_ofu.files.sqlite_file import FileSchema
 from otel_ofu.files.sqlite_table import Change, Rows, SqliteTables, Table
 
 LOG = logging.getLogger(__name__)
-FORM = Form(
+FORM = FileSchema(
     """
     CREATE TABLE word (text TEXT PRIMARY KEY, count INTEGER NOT NULL) WITHOUT ROWID;
     CREATE TABLE pair (a TEXT, b TEXT, raw BLOB NOT NULL, PRIMARY KEY (a, b)) WITHOUT ROWID;

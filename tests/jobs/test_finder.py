@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from otel_ofu.files.settings import Duration, Surroundings, hook, mistakes
+from otel_ofu.files.settings import CheckContext, Duration, hook, mistakes
 from otel_ofu.jobs import JobFinder, JobSettings
 from otel_ofu.jobs.settings import KubernetesSettings
 from otel_ofu.model import Device
@@ -235,7 +235,7 @@ def test_folders_that_a_prolog_writes(make_rig: MakeRig, tmp_path: Path) -> None
 )
 def test_settings_that_cannot_be_are_mistakes(block: dict[str, object], why: str) -> None:
     settings = msgspec.convert(block, JobSettings, dec_hook=hook)
-    ((_, message),) = mistakes(settings, Surroundings(0.0))
+    ((_, message),) = mistakes(settings, CheckContext(0.0))
     assert why in message
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from otel_ofu.files.settings import Surroundings
+from otel_ofu.files.settings import CheckContext
 from otel_ofu.files.settings import mistakes as mistakes_of
 from otel_ofu.files.yaml import KEY
 from otel_ofu.model.clock import VirtualClock
@@ -32,7 +32,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 def mistakes(block: dict[str, Any], environ: dict[str, str] | None = None) -> list[str]:
     """`steps: message` of each."""
-    found = mistakes_of(settings(**block), Surroundings(NOW_S, environ or {}))
+    found = mistakes_of(settings(**block), CheckContext(NOW_S, environ or {}))
     return [f"{'.'.join(str(s) for s in steps if s != KEY)}: {why}" for steps, why in found]
 
 

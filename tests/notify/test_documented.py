@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from otel_ofu.files.settings import Surroundings, hook, mistakes
+from otel_ofu.files.settings import CheckContext, hook, mistakes
 from otel_ofu.notify import RouteSettings
 from otel_ofu.notify.message import parse_message_template
 from tests.notify.rig import NOW_S
@@ -30,7 +30,7 @@ def test_every_key_is_there_at_its_default() -> None:
 
 
 def test_the_examples_have_no_mistake_but_for_files_that_are_not_here() -> None:
-    found = [why for block in BLOCKS for _, why in mistakes(read(block), Surroundings(NOW_S))]
+    found = [why for block in BLOCKS for _, why in mistakes(read(block), CheckContext(NOW_S))]
     assert [why for why in found if "no such file" not in why.lower()] == []
 
 

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from otel_ofu.files.settings import Surroundings, mistakes
+from otel_ofu.files.settings import CheckContext, mistakes
 from otel_ofu.notify.time_intervals import (
     TimeIntervalConfig,
     TimeRange,
@@ -96,6 +96,6 @@ def test_months_and_years_have_names_and_numbers() -> None:
 def test_what_is_no_time_is_refused(span: dict[str, object]) -> None:
     config = TimeSpanConfig(**span)  # type: ignore[arg-type]  # keys of the type
     interval = TimeIntervalConfig(name="x", time_intervals=[config])
-    found = [message for _, message in mistakes(interval, Surroundings(0.0))]
+    found = [message for _, message in mistakes(interval, CheckContext(0.0))]
     assert found
     assert re.search("allowed|has to be later|before the start", found[0])

@@ -43,7 +43,7 @@ from otel_ofu.rules.promql.samples import NotInPromqlError
 from otel_ofu.rules.promql.server import QueryClient, QueryError
 from otel_ofu.rules.promql.vectors import CompilerSettings, entity_of, key_of
 from otel_ofu.rules.settings import ServerSettings
-from otel_ofu.rules.verdicts import CLEAR, HOLDS, UNKNOWN, Observed, Question, Round
+from otel_ofu.rules.verdicts import CLEAR, HOLDS, UNKNOWN, Condition, EntityComparison, VerdictRound
 from otel_ofu.store import Store
 from tests.peers.conftest import built
 from tests.peers.peer import run_tool
@@ -107,7 +107,7 @@ class Both:
     store: Store
     server: QueryClient
 
-    def compare(self, question: Question, at_s: float) -> Mapping[str, int]:
+    def compare(self, question: Condition, at_s: float) -> Mapping[str, int]:
         """The verdicts of the embedded engine, after all others gave the same."""
         ours = NumpyEngine(self.store).round([question], at_s)
         theirs = PromqlEngine(self.server, self.fleet.registry, step_s=STEP_S).round(
@@ -122,7 +122,7 @@ class Both:
         check_evidence(ours, theirs)
         return verdicts
 
-    def _queries(self, question: Question, at_s: float) -> Mapping[str, Mapping[str, int]]:
+    def _queries(self, question: Condition, at_s: float) -> Mapping[str, Mapping[str, int]]:
         """The verdicts of what is sent to others; for old servers at every other instant."""
         closed = bool(int(at_s / STEP_S) % 2)
         limits = CompilerSettings(STEP_S, question.limits, closed)
@@ -139,9 +139,9 @@ class Both:
         return found
 
 
-def by_id(round_: Round) -> Mapping[str, int]:
+def by_id(round_: VerdictRound) -> Mapping[str, int]:
     (judgement,) = round_.judgements
-    entities = round_.rosters[judgement.question.expression.each].entities
+    entities = round_.rosters[judgement.condition.expression.each].entities
     return {
         entity.id: int(judgement.verdicts[column])
         for column, entity in enumerate(entities)
@@ -149,10 +149,10 @@ def by_id(round_: Round) -> Mapping[str, int]:
     }
 
 
-def surely(round_: Round) -> set[str]:
+def surely(round_: VerdictRound) -> set[str]:
     """The entities none of whose comparisons is decided by the last digits of a float32."""
     (judgement,) = round_.judgements
-    entities = round_.rosters[judgement.question.expression.each].entities
+    entities = round_.rosters[judgement.condition.expression.each].entities
     return {
         entity.id
         for column, entity in enumerate(entities)
@@ -160,21 +160,21 @@ def surely(round_: Round) -> set[str]:
     }
 
 
-def is_close(seen: Observed) -> bool:
+def is_close(seen: EntityComparison) -> bool:
     """Within the band, but not equal: equal values are equal in both."""
     return 0 < abs(seen.value - seen.threshold) <= band(seen)
 
 
-def band(seen: Observed) -> float:
+def band(seen: EntityComparison) -> float:
     """How much the two may differ: digits of the largest number that went into a comparison."""
     literals = [abs(n.value) for n in walk(seen.node) if isinstance(n, Number)]
     sides = [abs(side) for side in (seen.value, seen.threshold) if not math.isnan(side)]
     return BAND * max((1.0, *literals, *sides))
 
 
-def check_evidence(ours: Round, theirs: Round) -> None:
+def check_evidence(ours: VerdictRound, theirs: VerdictRound) -> None:
     """The same values and thresholds; coverage where it was asked for."""
-    kind = ours.judgements[0].question.expression.each
+    kind = ours.judgements[0].condition.expression.each
     for column, entity in enumerate(ours.rosters[kind].entities):
         other = theirs.rosters[kind].column(entity.id) if entity else None
         if other is not None:
@@ -183,7 +183,7 @@ def check_evidence(ours: Round, theirs: Round) -> None:
                 check_numbers(seen, asked)
 
 
-def check_numbers(seen: Observed, asked: Observed) -> None:
+def check_numbers(seen: EntityComparison, asked: EntityComparison) -> None:
     text, close = to_text(seen.node), band(seen)
     assert asked.value == pytest.approx(seen.value, abs=close, nan_ok=True), text
     assert asked.threshold == pytest.approx(seen.threshold, abs=close, nan_ok=True), text
@@ -214,8 +214,8 @@ def both(rules: RuleSet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[B
         yield Both(fleet, fleet.store(), server)
 
 
-def ask(root: Boolean, each: EntityKind, **limits: float) -> Question:
-    return Question(Expression(to_text(root), each, root), DataLimits(**limits))  # type: ignore[arg-type]
+def ask(root: Boolean, each: EntityKind, **limits: float) -> Condition:
+    return Condition(Expression(to_text(root), each, root), DataLimits(**limits))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("each", KINDS)
@@ -246,14 +246,14 @@ def test_generated_conditions_have_equal_verdicts(each: EntityKind, both: Both) 
     ("each", "text"), [(each, text) for each, texts in TEXTS.items() for text in texts]
 )
 def test_chosen_conditions_have_equal_verdicts(each: EntityKind, text: str, both: Both) -> None:
-    question = Question(parse_condition(text, each, both.fleet.registry))
+    question = Condition(parse_condition(text, each, both.fleet.registry))
     for earlier in (0, 7, 45):
         both.compare(question, both.fleet.end_s - earlier * STEP_S)
 
 
 def test_the_last_total_of_a_counter_is_the_same(both: Both) -> None:
     """The store keeps the newest total alone, so there is one instant to compare at."""
-    question = Question(parse_condition("xid:79 > 10", "gpu", both.fleet.registry))
+    question = Condition(parse_condition("xid:79 > 10", "gpu", both.fleet.registry))
     assert set(both.compare(question, both.fleet.end_s).values()) == {HOLDS, CLEAR, UNKNOWN}
 
 
@@ -262,7 +262,7 @@ def test_shipped_rules_have_equal_verdicts(rules: RuleSet, both: Both) -> None:
     for rule, earlier in product(rules, (0, 20, 55, 110)):
         for expression in (rule.condition, rule.clear):
             if isinstance(expression, Expression):
-                question = Question(expression, rule.limits)
+                question = Condition(expression, rule.limits)
                 at_s = both.fleet.end_s - earlier * STEP_S
                 found = both.compare(question, at_s)
                 met.setdefault(rule.name, set()).update(found.values())

@@ -1,12 +1,12 @@
 """YAML -> types, every mistake as file:line:column."""
 
-from otel_ofu.files.yaml.convert import Converted, convert, convert_good, split_error
+from otel_ofu.files.yaml.convert import ConversionResult, convert, convert_good, split_error
 from otel_ofu.files.yaml.parse import KEY, Step, Steps, YamlFile, parse_yaml, problem_at, read_yaml
 from otel_ofu.files.yaml.shown import keys_only
 
 __all__ = [
     "KEY",
-    "Converted",
+    "ConversionResult",
     "Step",
     "Steps",
     "YamlFile",

@@ -28,7 +28,7 @@ Pattern = tuple[Step | None, ...]
 
 
 @dataclass(frozen=True)
-class Converted(Generic[T]):
+class ConversionResult(Generic[T]):
     """What a part of a file holds: its value without the bad parts, and a problem for each of them.
 
     `value` is None when no part of it can be used.
@@ -59,7 +59,7 @@ def convert(file: YamlFile, type_: type[T], steps: Steps = (), *, hook: Hook | N
 
 def convert_good(
     file: YamlFile, type_: type[T], steps: Steps = (), *, hook: Hook | None = None
-) -> Converted[T]:
+) -> ConversionResult[T]:
     """The part of a file under `steps` as `type_`, as far as it is good.
 
     msgspec reports one problem at a time: each bad part is cut out and the rest is tried again.
@@ -83,8 +83,8 @@ def convert_good(
             if repeated or not rest.cut(where, original):
                 break
         else:
-            return Converted(value, problems, rest.bad, rest.original)
-    return Converted(None, problems, rest.bad, rest.original)
+            return ConversionResult(value, problems, rest.bad, rest.original)
+    return ConversionResult(None, problems, rest.bad, rest.original)
 
 
 @dataclass(frozen=True)

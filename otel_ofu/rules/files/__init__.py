@@ -8,7 +8,7 @@ from otel_ofu.rules.files.rule import (
     RuleSet,
     RuleTest,
     RuleTiming,
-    SilentFor,
+    SilenceCondition,
 )
 
 __all__ = [
@@ -18,7 +18,7 @@ __all__ = [
     "RuleSet",
     "RuleTest",
     "RuleTiming",
-    "SilentFor",
+    "SilenceCondition",
     "load_rules",
     "rule_paths",
     "rules_from_text",

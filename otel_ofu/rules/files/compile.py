@@ -17,7 +17,7 @@ from otel_ofu.model.labels import label_name
 from otel_ofu.rules.annotations import Template, TemplateMistake, parse_template
 from otel_ofu.rules.files.cases import CaseReader
 from otel_ofu.rules.files.mistakes import RuleMistakes, condition_in
-from otel_ofu.rules.files.rule import SEVERITY, Rule, RuleTiming, SilentFor
+from otel_ofu.rules.files.rule import SEVERITY, Rule, RuleTiming, SilenceCondition
 from otel_ofu.rules.files.shape import RuleShape
 from otel_ofu.rules.language.names import nearest
 from otel_ofu.rules.language.syntax import DataLimits, Expression
@@ -91,7 +91,7 @@ class RuleReader:
         rule = Rule(
             name=shape.alert,
             each=shape.each,
-            condition=condition or SilentFor(0.0),
+            condition=condition or SilenceCondition(0.0),
             clear=clear,
             timing=self._timing(shape, steps),
             limits=self._limits(shape, steps),
@@ -106,7 +106,7 @@ class RuleReader:
         )
         return rule if condition else None
 
-    def _condition(self, shape: RuleShape, steps: Steps) -> Expression | SilentFor | None:
+    def _condition(self, shape: RuleShape, steps: Steps) -> Expression | SilenceCondition | None:
         if bool(shape.expr) == (shape.silent_for is not None):
             self.mistakes.add(steps, "a rule has either expr or silent_for")
             return None
@@ -117,7 +117,7 @@ class RuleReader:
         after_s = self.mistakes.duration((*steps, "silent_for"), shape.silent_for, 0.0)
         if after_s < self.interval_s:
             self.mistakes.add((*steps, "silent_for"), "shorter than the interval of the group")
-        return SilentFor(after_s)
+        return SilenceCondition(after_s)
 
     def _expression(self, each: EntityKind, steps: Steps) -> Expression | None:
         try:

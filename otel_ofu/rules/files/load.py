@@ -15,7 +15,7 @@ from otel_ofu.files.yaml import Steps, YamlFile, convert, parse_yaml, problem_at
 from otel_ofu.model.errors import ConfigError, Problem
 from otel_ofu.rules.files.compile import RuleContext, RuleReader
 from otel_ofu.rules.files.mistakes import RuleMistakes
-from otel_ofu.rules.files.rule import FilePosition, Rule, RuleGroup, RuleSet, SilentFor
+from otel_ofu.rules.files.rule import FilePosition, Rule, RuleGroup, RuleSet, SilenceCondition
 from otel_ofu.rules.files.shape import FileOutline
 
 MIN_INTERVAL_S, MAX_INTERVAL_S = 1.0, 86_400.0
@@ -71,7 +71,7 @@ def rules_of(
 ) -> RuleSet:
     """The rules of parsed files; `problems` are those of files that could not be parsed."""
     rules = _rule_set(files, context, list(problems))
-    if any(isinstance(rule.condition, SilentFor) and rule.each == "gpu" for rule in rules):
+    if any(isinstance(rule.condition, SilenceCondition) and rule.each == "gpu" for rule in rules):
         return rules
     built_in = rules_from_text(BUILT_IN, context.registry, "built-in")
     names = {group.name for group in rules.groups} | {rule.name for rule in rules}

@@ -34,7 +34,7 @@ class RuleTiming:
 
 
 @dataclass(frozen=True, slots=True)
-class SilentFor:
+class SilenceCondition:
     """Instead of a condition: an entity that was not seen for `after_s`."""
 
     after_s: float
@@ -62,7 +62,7 @@ class Rule:
 
     name: str
     each: EntityKind
-    condition: Expression | SilentFor
+    condition: Expression | SilenceCondition
     clear: Expression | None = None
     timing: RuleTiming = RuleTiming()
     limits: DataLimits = DEFAULT_LIMITS
@@ -104,10 +104,10 @@ def _stored(limits: DataLimits) -> str:
     return f"Limits(min_coverage={limits.min_coverage!r}, min_peers={limits.min_peers!r})"
 
 
-def _text(condition: Expression | SilentFor | None) -> str:
+def _text(condition: Expression | SilenceCondition | None) -> str:
     if condition is None:
         return ""
-    if isinstance(condition, SilentFor):
+    if isinstance(condition, SilenceCondition):
         return f"silent for {condition.after_s:g}"
     return to_text(condition.root)
 

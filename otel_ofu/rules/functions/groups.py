@@ -20,7 +20,7 @@ Groups = NDArray[np.intp]
 _SIGN = np.uint32(0x80000000)
 
 
-class Grouped:
+class GroupedValues:
     """Values by group; `limit`: every group number is below it."""
 
     def __init__(self, values: Values, groups: Groups, limit: int) -> None:
@@ -30,7 +30,7 @@ class Grouped:
         self._limit = limit
         self.counts = np.bincount(self._groups, minlength=limit)
 
-    def reduce(self, formula: Callable[[Grouped, float], Sums], q: float | None) -> Values:
+    def reduce(self, formula: Callable[[GroupedValues, float], Sums], q: float | None) -> Values:
         """The formula's value for each group, NaN for a group without values."""
         with np.errstate(all="ignore"):
             result = formula(self, q or 0.0)
@@ -47,10 +47,10 @@ class Grouped:
     def sums(self) -> Sums:
         return np.bincount(self._groups, self._values, self._limit).astype(np.float64)
 
-    def distances(self, centres: Sums) -> Grouped:
+    def distances(self, centres: Sums) -> GroupedValues:
         """How far each value is from the centre of its group."""
         apart = np.abs(self._values - centres.astype(np.float32)[self._groups])
-        return Grouped(apart, self._groups, self._limit)
+        return GroupedValues(apart, self._groups, self._limit)
 
     def quantile(self, q: float) -> Sums:
         """As in Prometheus: interpolated between the two nearest ranks."""
@@ -79,33 +79,33 @@ class Grouped:
         return values.astype(np.float64)
 
 
-def mean(grouped: Grouped, _: float) -> Sums:
+def mean(grouped: GroupedValues, _: float) -> Sums:
     return grouped.sums() / grouped.counts
 
 
-def total(grouped: Grouped, _: float) -> Sums:
+def total(grouped: GroupedValues, _: float) -> Sums:
     return grouped.sums()
 
 
-def count(grouped: Grouped, _: float) -> Sums:
+def count(grouped: GroupedValues, _: float) -> Sums:
     return grouped.counts.astype(np.float64)
 
 
-def smallest(grouped: Grouped, _: float) -> Sums:
+def smallest(grouped: GroupedValues, _: float) -> Sums:
     return grouped.quantile(0.0)
 
 
-def largest(grouped: Grouped, _: float) -> Sums:
+def largest(grouped: GroupedValues, _: float) -> Sums:
     return grouped.quantile(1.0)
 
 
-def median(grouped: Grouped, _: float) -> Sums:
+def median(grouped: GroupedValues, _: float) -> Sums:
     return grouped.quantile(0.5)
 
 
-def median_distance(grouped: Grouped, _: float) -> Sums:
+def median_distance(grouped: GroupedValues, _: float) -> Sums:
     return grouped.distances(grouped.quantile(0.5)).quantile(0.5)
 
 
-def quantile(grouped: Grouped, q: float) -> Sums:
+def quantile(grouped: GroupedValues, q: float) -> Sums:
     return grouped.quantile(q)

@@ -14,7 +14,7 @@ from typing import Literal, TypeVar
 import numpy as np
 
 from otel_ofu.rules.functions import groups, windows
-from otel_ofu.rules.functions.groups import Grouped, Sums
+from otel_ofu.rules.functions.groups import GroupedValues, Sums
 from otel_ofu.rules.functions.windows import Chunk, Values
 
 Quantity = Values | float
@@ -69,7 +69,7 @@ class GroupFunction:
 
     name: str
     gives: str
-    compute: Callable[[Grouped, float], Sums]
+    compute: Callable[[GroupedValues, float], Sums]
     promql: str
     unit: str = SAME_UNIT
     share: bool = False

@@ -22,7 +22,7 @@ from otel_ofu.rules.language.names import MetricReference, NameMistake, nearest,
 from otel_ofu.rules.language.parsing import (
     Check,
     ParseTree,
-    Typed,
+    TypedNode,
     TypeMistake,
     duration_s,
     number,
@@ -50,13 +50,13 @@ MAX_WINDOW_S = 30 * 86_400
 _FLAG_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def reference(tree: ParseTree, each: EntityKind, registry: Registry) -> Typed:
+def reference(tree: ParseTree, each: EntityKind, registry: Registry) -> TypedNode:
     """A metric that stands alone: its last value."""
     metric = _resolve(token(tree), each, registry)
-    return Typed(Latest(metric.key, metric.scope, span_of(tree)), metric.unit)
+    return TypedNode(Latest(metric.key, metric.scope, span_of(tree)), metric.unit)
 
 
-def call(tree: ParseTree, each: EntityKind, registry: Registry, check: Check) -> Typed | None:
+def call(tree: ParseTree, each: EntityKind, registry: Registry, check: Check) -> TypedNode | None:
     """A function call of any kind. None after a mistake in an argument that `check` noted."""
     name = token(tree)
     head, dot, function = name.partition(".")
@@ -75,7 +75,7 @@ def call(tree: ParseTree, each: EntityKind, registry: Registry, check: Check) ->
 
 def _scalar(
     tree: ParseTree, function: ScalarFunction, each: EntityKind, check: Check
-) -> Typed | None:
+) -> TypedNode | None:
     parts = subtrees(tree)
     if len(parts) != 1:
         raise TypeMistake(tree, f"{function.name} takes one value: {function.usage}")
@@ -83,20 +83,22 @@ def _scalar(
     if typed is None:
         return None
     node = Scalar(function.name, number(tree, 0, typed), span_of(tree))
-    return Typed(node, result_unit(function.unit, typed.unit))
+    return TypedNode(node, result_unit(function.unit, typed.unit))
 
 
-def _flag(tree: ParseTree, each: EntityKind) -> Typed:
+def _flag(tree: ParseTree, each: EntityKind) -> TypedNode:
     parts = subtrees(tree)
     name = _reference_name(parts[0]) if len(parts) == 1 else None
     if name is None or not _FLAG_NAME.fullmatch(name):
         raise TypeMistake(tree, "flag takes one name: flag(TORCH_DISTRIBUTED_DEBUG)")
     if each != "gpu":
         raise TypeMistake(tree, f"flags belong to GPUs: write gpus.count(flag({name})) > 0")
-    return Typed(FlagCondition(str(name), span_of(tree)), RATIO)
+    return TypedNode(FlagCondition(str(name), span_of(tree)), RATIO)
 
 
-def _over(tree: ParseTree, function: WindowFunction, each: EntityKind, registry: Registry) -> Typed:
+def _over(
+    tree: ParseTree, function: WindowFunction, each: EntityKind, registry: Registry
+) -> TypedNode:
     parts = subtrees(tree)
     if len(parts) != (3 if function.share else 2):
         raise TypeMistake(tree, f"{function.name} needs a metric and a window: {function.usage}")
@@ -105,7 +107,7 @@ def _over(tree: ParseTree, function: WindowFunction, each: EntityKind, registry:
     metric = _windowed(token(tree), parts[-2], each, registry)
     _check_kind(parts[-2], function, metric)
     node = Over(function.name, metric.key, window_s, offset_s, q, metric.scope, span_of(tree))
-    return Typed(node, result_unit(function.unit, metric.unit))
+    return TypedNode(node, result_unit(function.unit, metric.unit))
 
 
 def _window_function(name: Token, word: str) -> WindowFunction:
@@ -169,7 +171,7 @@ def _of_counters() -> str:
     return " or ".join(f.name for f in WINDOW_FUNCTIONS.values() if f.metrics == "counter")
 
 
-def _group(tree: ParseTree, each: EntityKind, check: Check) -> Typed | None:
+def _group(tree: ParseTree, each: EntityKind, check: Check) -> TypedNode | None:
     """The group function of a call. None after a mistake in its operand that `check` noted."""
     relation, function = _group_head(tree, each)
     parts = subtrees(tree)
@@ -183,7 +185,7 @@ def _group(tree: ParseTree, each: EntityKind, check: Check) -> Typed | None:
         message = f"{function.name} needs a number; only {_of_conditions()} takes a condition"
         raise TypeMistake(parts[-1], message)
     node = Aggregate(relation, function.name, operand.node, q, span_of(tree))
-    return Typed(node, result_unit(function.unit, operand.unit))
+    return TypedNode(node, result_unit(function.unit, operand.unit))
 
 
 def _of_conditions() -> str:

@@ -18,7 +18,7 @@ from otel_ofu.rules.language.parsing import (
     ExpressionMistake,
     LanguageError,
     ParseTree,
-    Typed,
+    TypedNode,
     TypeMistake,
     duration_s,
     number,
@@ -54,7 +54,7 @@ class Checker:
         self._registry = registry
         self.mistakes: list[ExpressionMistake] = []
 
-    def check(self, tree: ParseTree, each: EntityKind) -> Typed | None:
+    def check(self, tree: ParseTree, each: EntityKind) -> TypedNode | None:
         """The typed tree in a condition on `each`, or None after a mistake in it."""
         try:
             return self._node(tree, each)
@@ -63,7 +63,7 @@ class Checker:
             self.mistakes.append(ExpressionMistake(span.offset, span.length, mistake.message))
             return None
 
-    def _node(self, tree: ParseTree, each: EntityKind) -> Typed | None:
+    def _node(self, tree: ParseTree, each: EntityKind) -> TypedNode | None:
         match tree.data:
             case "start":
                 return self.check(subtrees(tree)[0], each)
@@ -78,7 +78,7 @@ class Checker:
             case _:
                 return self._operation(tree, each)
 
-    def _operation(self, tree: ParseTree, each: EntityKind) -> Typed | None:
+    def _operation(self, tree: ParseTree, each: EntityKind) -> TypedNode | None:
         parts = subtrees(tree)
         operands = [typed for part in parts if (typed := self.check(part, each))]
         return operation(tree, operands) if len(operands) == len(parts) else None
@@ -119,12 +119,12 @@ def _check_windows(root: Node) -> None:
         raise LanguageError([ExpressionMistake(0, 0, message)])
 
 
-def literal(tree: ParseTree) -> Typed:
+def literal(tree: ParseTree) -> TypedNode:
     """A number, a percentage or a duration."""
     text = token(tree)
     span = span_of(text)
     if tree.data == "duration":
-        return Typed(Number(duration_s(text), "s", span), SECOND)
+        return TypedNode(Number(duration_s(text), "s", span), SECOND)
     percent = tree.data == "percent"
     try:
         value = float(Decimal(text.removesuffix("%")) / (100 if percent else 1))
@@ -132,32 +132,34 @@ def literal(tree: ParseTree) -> Typed:
         value = math.inf
     if not math.isfinite(value):
         raise TypeMistake(tree, f"{shown(text)} is too large a number")
-    return Typed(Number(value, "1" if percent else "", span), RATIO if percent else BARE)
+    return TypedNode(Number(value, "1" if percent else "", span), RATIO if percent else BARE)
 
 
-def operation(tree: ParseTree, operands: Sequence[Typed]) -> Typed:
+def operation(tree: ParseTree, operands: Sequence[TypedNode]) -> TypedNode:
     """The node of an operator over its checked operands, in the order of the text."""
     match tree.data:
         case "or" | "and" | "not":
             return _logic(tree, operands)
         case "negative":
-            return Typed(Negative(number(tree, 0, operands[0]), span_of(tree)), operands[0].unit)
+            return TypedNode(
+                Negative(number(tree, 0, operands[0]), span_of(tree)), operands[0].unit
+            )
         case "compare":
             return _compare(tree, operands)
         case _:
             return _arithmetic(tree, operands)
 
 
-def _logic(tree: ParseTree, operands: Sequence[Typed]) -> Typed:
+def _logic(tree: ParseTree, operands: Sequence[TypedNode]) -> TypedNode:
     parts = zip(subtrees(tree), operands, strict=True)
     conditions = tuple(_condition(part, typed, str(tree.data)) for part, typed in parts)
     span = span_of(tree)
     if tree.data == "not":
-        return Typed(Not(conditions[0], span), RATIO)
-    return Typed(And(conditions, span) if tree.data == "and" else Or(conditions, span), RATIO)
+        return TypedNode(Not(conditions[0], span), RATIO)
+    return TypedNode(And(conditions, span) if tree.data == "and" else Or(conditions, span), RATIO)
 
 
-def _condition(part: ParseTree, typed: Typed, word: str) -> Boolean:
+def _condition(part: ParseTree, typed: TypedNode, word: str) -> Boolean:
     if isinstance(typed.node, Boolean):
         return typed.node
     raise TypeMistake(
@@ -165,29 +167,29 @@ def _condition(part: ParseTree, typed: Typed, word: str) -> Boolean:
     )
 
 
-def _compare(tree: ParseTree, operands: Sequence[Typed]) -> Typed:
+def _compare(tree: ParseTree, operands: Sequence[TypedNode]) -> TypedNode:
     left, right = (number(tree, i, typed) for i, typed in enumerate(operands))
     _same_unit(tree, operands, "compare")
     comparator = Comparator(token(tree, 1))
-    return Typed(Compare(comparator, left, right, span_of(tree)), RATIO)
+    return TypedNode(Compare(comparator, left, right, span_of(tree)), RATIO)
 
 
-def _arithmetic(tree: ParseTree, operands: Sequence[Typed]) -> Typed:
+def _arithmetic(tree: ParseTree, operands: Sequence[TypedNode]) -> TypedNode:
     left, right = (number(tree, i, typed) for i, typed in enumerate(operands))
     sign = Sign(token(tree, 1))
     if sign in {Sign.ADD, Sign.SUBTRACT}:
         _same_unit(tree, operands, "add" if sign is Sign.ADD else "subtract")
-    return Typed(Arithmetic(sign, left, right, span_of(tree)), _unit(sign, operands))
+    return TypedNode(Arithmetic(sign, left, right, span_of(tree)), _unit(sign, operands))
 
 
-def _unit(sign: Sign, operands: Sequence[Typed]) -> Unit:
+def _unit(sign: Sign, operands: Sequence[TypedNode]) -> Unit:
     left, right = (typed.unit for typed in operands)
     if sign in {Sign.MULTIPLY, Sign.DIVIDE}:
         return times(left, right, 1 if sign is Sign.MULTIPLY else -1)
     return right if left is None else left
 
 
-def _same_unit(tree: ParseTree, operands: Sequence[Typed], verb: str) -> None:
+def _same_unit(tree: ParseTree, operands: Sequence[TypedNode], verb: str) -> None:
     left, right = (typed.unit for typed in operands)
     if not agree(left, right):
         raise TypeMistake(tree, f"cannot {verb} {describe(left)} and {describe(right)}")

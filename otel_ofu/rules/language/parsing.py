@@ -161,14 +161,14 @@ def _expected(token: Token, accepted: set[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Typed:
+class TypedNode:
     """A checked node and its unit; the unit of a `Boolean` means nothing."""
 
     node: Node
     unit: Unit
 
 
-Check = Callable[[ParseTree, EntityKind], Typed | None]
+Check = Callable[[ParseTree, EntityKind], TypedNode | None]
 
 
 class TypeMistake(Exception):  # noqa: N818 - a mistake of the rule's author
@@ -197,7 +197,7 @@ def subtrees(tree: ParseTree) -> list[ParseTree]:
     return [child for child in tree.children if isinstance(child, Tree)]
 
 
-def number(tree: ParseTree, index: int, typed: Typed) -> Numeric:
+def number(tree: ParseTree, index: int, typed: TypedNode) -> Numeric:
     """The operand at `index` as a number. Raises TypeMistake for a condition."""
     if isinstance(typed.node, Boolean):
         part = subtrees(tree)[index]

@@ -219,7 +219,7 @@ def children(node: Node) -> tuple[Node, ...]:
             return ()
 
 
-def placed(node: Node, each: EntityKind) -> Iterator[tuple[Node, EntityKind]]:
+def nodes_of(node: Node, each: EntityKind) -> Iterator[tuple[Node, EntityKind]]:
     """A node and all below it, parents first, each with the kind of entity that it is about.
 
     Inside a group that is a GPU. Without recursion.
@@ -242,7 +242,7 @@ def visible(root: Node, depth: int = 0) -> Iterator[tuple[Node, int]]:
 
 def walk(node: Node) -> Iterator[Node]:
     """A node and all below it, parents first."""
-    return (inside for inside, _ in placed(node, "gpu"))
+    return (inside for inside, _ in nodes_of(node, "gpu"))
 
 
 def owner(kind: EntityKind, scope: Scope) -> EntityKind:

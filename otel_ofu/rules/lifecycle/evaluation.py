@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from otel_ofu.model import Evidence
 from otel_ofu.rules.language.printing import to_text
 from otel_ofu.rules.language.syntax import FlagCondition, Latest, Over, walk
-from otel_ofu.rules.verdicts import HOLDS, UNKNOWN, Observed, Roster, Verdicts
+from otel_ofu.rules.verdicts import HOLDS, UNKNOWN, EntityComparison, Roster, Verdicts
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Evaluation:
     roster: Roster
     verdicts: Verdicts
     clears: Verdicts | None
-    observed: Callable[[int], Sequence[Observed]]
+    observed: Callable[[int], Sequence[EntityComparison]]
     _names: dict[int, tuple[str, str]] = field(default_factory=dict)
 
     def at(self, column: int | None) -> tuple[int, int]:
@@ -43,7 +43,7 @@ class Evaluation:
         ordered = seen if first is None else [first, *(one for one in seen if one is not first)]
         return tuple(self._evidence(one) for one in ordered)
 
-    def _evidence(self, observed: Observed) -> Evidence:
+    def _evidence(self, observed: EntityComparison) -> Evidence:
         """With the text of the comparison, which is rendered once for all columns."""
         node = observed.node
         if id(node) not in self._names:
@@ -59,7 +59,7 @@ class Evaluation:
         )
 
 
-def _metric(observed: Observed) -> str:
+def _metric(observed: EntityComparison) -> str:
     """The metric that a comparison is about: the first in it."""
     parts = (p for p in walk(observed.node) if isinstance(p, Latest | Over | FlagCondition))
     return next((part.metric.replace(":", ".") for part in parts), "constant")

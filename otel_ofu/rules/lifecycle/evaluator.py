@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from otel_ofu.model.log_once import LogOnce
-from otel_ofu.rules.files.rule import Rule, SilentFor
+from otel_ofu.rules.files.rule import Rule, SilenceCondition
 from otel_ofu.rules.lifecycle.evaluation import Evaluation
 from otel_ofu.rules.lifecycle.silence import LastSeen, judge_silence
-from otel_ofu.rules.verdicts import Question, Round
+from otel_ofu.rules.verdicts import Condition, VerdictRound
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 class VerdictSource(Protocol):
     """Judges conditions at an instant: over the store, or by asking a Prometheus."""
 
-    def round(self, questions: Sequence[Question], at_s: float) -> Round: ...
+    def round(self, conditions: Sequence[Condition], at_s: float) -> VerdictRound: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +48,11 @@ class RuleEvaluator:
     def evaluate(self, rules: Sequence[Rule], instant: Instant) -> Mapping[str, Evaluation]:
         """The rules that could be judged, by name; `failures` has the others of this round."""
         self.failures = {}
-        asking = [rule for rule in rules if not isinstance(rule.condition, SilentFor)]
+        asking = [rule for rule in rules if not isinstance(rule.condition, SilenceCondition)]
         found = dict(self._together(asking, instant))
         if self._last_seen is not None:
             for rule in rules:
-                if isinstance(rule.condition, SilentFor):
+                if isinstance(rule.condition, SilenceCondition):
                     found |= self._silent(self._last_seen, rule, rule.condition, instant)
         return found
 
@@ -62,7 +62,7 @@ class RuleEvaluator:
         if not rules:
             return
         try:
-            yield from self._ask(rules, instant)
+            yield from self._judge(rules, instant)
         except Exception as error:  # noqa: BLE001 - one rule must not stop the others
             if len(rules) == 1:
                 self._failed(rules[0], error)
@@ -70,9 +70,9 @@ class RuleEvaluator:
             for rule in rules:
                 yield from self._together([rule], instant)
 
-    def _ask(self, rules: Sequence[Rule], instant: Instant) -> Sequence[tuple[str, Evaluation]]:
-        questions = [question for rule in rules for question in _questions(rule)]
-        answer = self._source.round(questions, instant.at_s)
+    def _judge(self, rules: Sequence[Rule], instant: Instant) -> Sequence[tuple[str, Evaluation]]:
+        conditions = [condition for rule in rules for condition in _conditions(rule)]
+        answer = self._source.round(conditions, instant.at_s)
         judgements = iter(answer.judgements)
         found: list[tuple[str, Evaluation]] = []
         for rule in rules:
@@ -85,7 +85,7 @@ class RuleEvaluator:
         return found
 
     def _silent(
-        self, last_seen: LastSeen, rule: Rule, silence: SilentFor, instant: Instant
+        self, last_seen: LastSeen, rule: Rule, silence: SilenceCondition, instant: Instant
     ) -> dict[str, Evaluation]:
         times = instant.now_s, instant.running_s
         try:
@@ -100,8 +100,8 @@ class RuleEvaluator:
         self._once.log(f"rule {rule.name} cannot be judged: {message}")
 
 
-def _questions(rule: Rule) -> Iterator[Question]:
+def _conditions(rule: Rule) -> Iterator[Condition]:
 
     for expression in (rule.condition, rule.clear):
-        if expression is not None and not isinstance(expression, SilentFor):
-            yield Question(expression, rule.limits)
+        if expression is not None and not isinstance(expression, SilenceCondition):
+            yield Condition(expression, rule.limits)

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from otel_ofu.model import Entity, EntityKind
-from otel_ofu.rules.files.rule import SilentFor
+from otel_ofu.rules.files.rule import SilenceCondition
 from otel_ofu.rules.language.syntax import Comparator, Compare, Latest, Number
 from otel_ofu.rules.lifecycle.evaluation import Evaluation
-from otel_ofu.rules.verdicts import CLEAR, HOLDS, UNKNOWN, Observed, Roster
+from otel_ofu.rules.verdicts import CLEAR, HOLDS, UNKNOWN, EntityComparison, Roster
 from otel_ofu.store import Store
 
 Times = NDArray[np.float64]
@@ -53,7 +53,7 @@ class StoreLastSeen:
 
 
 def judge_silence(
-    last_seen: LastSeen, kind: EntityKind, silence: SilentFor, times: tuple[float, float]
+    last_seen: LastSeen, kind: EntityKind, silence: SilenceCondition, times: tuple[float, float]
 ) -> Evaluation:
     """`times`: now, and since when the agent runs: no entity is silent before it ran so long."""
     now_s, running_s = times
@@ -65,9 +65,9 @@ def judge_silence(
     verdicts[[column for column, entity in enumerate(entities) if entity is None]] = UNKNOWN
     node = Compare(Comparator.GREATER_EQUAL, Latest("silent"), Number(silence.after_s, "s"))
 
-    def observed(column: int) -> Sequence[Observed]:
+    def observed(column: int) -> Sequence[EntityComparison]:
         value, verdict = float(silent_s[column]), int(verdicts[column])
-        return [Observed(node, verdict, value, silence.after_s, 0.0, math.nan)]
+        return [EntityComparison(node, verdict, value, silence.after_s, 0.0, math.nan)]
 
     return Evaluation(now_s, Roster(entities), verdicts, None, observed)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from otel_ofu.files.sqlite_file import Form
+from otel_ofu.files.sqlite_file import FileSchema
 from otel_ofu.files.sqlite_table import Change, Row, Rows, SqliteTables, Table
 from otel_ofu.model import Attribute, Entity, EntityKind, Finding, FindingState, Severity
 from otel_ofu.rules.files.rule import Rule, stable_hash
@@ -38,7 +38,7 @@ CREATE TABLE findings (
   labels BLOB NOT NULL, attributes BLOB NOT NULL, PRIMARY KEY (rule, entity)
 ) WITHOUT ROWID;
 """
-_FORM = Form(_SCHEMA, VERSION, "findings")
+_FORM = FileSchema(_SCHEMA, VERSION, "findings")
 
 _RULES = Table(
     "rules",

@@ -1,7 +1,7 @@
 """The embedded engine: conditions judged over the store, for all entities at once.
 
-Enters: a store, questions and an instant. Leaves: a `Round`, or the parts of one condition at one
-entity. Whatever stands in several conditions is computed once.
+Enters: a store, questions and an instant. Leaves: a `VerdictRound`, or the parts of one condition
+at one entity. Whatever stands in several conditions is computed once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from otel_ofu.model import EntityKind
 from otel_ofu.rules import algebra
 from otel_ofu.rules.algebra import MAYBE, YES, Columns, Quantity, Truths, Values
 from otel_ofu.rules.functions import SCALAR_FUNCTIONS, WINDOW_FUNCTIONS, group_function
-from otel_ofu.rules.functions.groups import Grouped
+from otel_ofu.rules.functions.groups import GroupedValues
 from otel_ofu.rules.language.syntax import (
     Aggregate,
     Arithmetic,
@@ -30,18 +30,18 @@ from otel_ofu.rules.language.syntax import (
     Over,
     Relation,
     Scalar,
+    nodes_of,
     owner,
-    placed,
 )
 from otel_ofu.rules.numpy.samples import RoundSamples
 from otel_ofu.rules.verdicts import (
     UNKNOWN,
+    Condition,
+    ConditionPart,
     EvaluatedCondition,
-    Explained,
     Judgement,
-    Question,
     Roster,
-    Round,
+    VerdictRound,
 )
 from otel_ofu.store import Store
 from otel_ofu.store.fleet import KINDS
@@ -139,7 +139,7 @@ class NodeEvaluator:
 
     def _group(self, kind: EntityKind, node: Aggregate) -> Values:
         groups, limit = self._groups(kind, node.relation)
-        grouped = Grouped(self._operand(node), groups, limit)
+        grouped = GroupedValues(self._operand(node), groups, limit)
         function = group_function(node.function, of_condition=isinstance(node.operand, Boolean))
         values = grouped.reduce(function.compute, node.q)
         share = grouped.share(groups)
@@ -177,57 +177,57 @@ class NumpyEngine:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def round(self, questions: Sequence[Question], at_s: float) -> Round:
+    def round(self, conditions: Sequence[Condition], at_s: float) -> VerdictRound:
         """All questions at one instant: windows end there, and nothing later is seen."""
         with self._store.reading():
-            judge = _Judge(self._store, questions, at_s)
-            judgements = [judge.judge(question) for question in questions]
-            return Round(at_s, judge.rosters, judgements)
+            judge = _Judge(self._store, conditions, at_s)
+            judgements = [judge.judge(condition) for condition in conditions]
+            return VerdictRound(at_s, judge.rosters, judgements)
 
-    def explain(self, question: Question, at_s: float, entity_id: str) -> Sequence[Explained]:
+    def explain(self, condition: Condition, at_s: float, entity_id: str) -> Sequence[ConditionPart]:
         """Every part of a condition at one entity, the whole first. Raises KeyError."""
         with self._store.reading():
-            judge = _Judge(self._store, [question], at_s)
-            column = judge.rosters[question.expression.each].column(entity_id)
+            judge = _Judge(self._store, [condition], at_s)
+            column = judge.rosters[condition.expression.each].column(entity_id)
             if column is None:
                 raise KeyError(entity_id)
-            return list(judge.evaluation(question).explain(column))
+            return list(judge.evaluation(condition).explain(column))
 
 
 class _Judge:
     """One round: evaluators by their limits over the same samples."""
 
-    def __init__(self, store: Store, questions: Sequence[Question], at_s: float) -> None:
+    def __init__(self, store: Store, conditions: Sequence[Condition], at_s: float) -> None:
         self._store = store
-        self._samples = RoundSamples(store, at_s, _windows(questions))
+        self._samples = RoundSamples(store, at_s, _windows(conditions))
         self._evaluators: dict[DataLimits, NodeEvaluator] = {}
         self._nobody = {kind: ~store.slots(kind).live() for kind in KINDS}
         self.rosters = {kind: Roster(store.slots(kind).by_column()) for kind in KINDS}
 
-    def evaluation(self, question: Question) -> EvaluatedCondition:
+    def evaluation(self, condition: Condition) -> EvaluatedCondition:
         """A condition in this round; those of equal limits share what they compute."""
-        kind = question.expression.each
-        if question.limits not in self._evaluators:
-            evaluator = NodeEvaluator(self._store, self._samples, question.limits)
-            self._evaluators[question.limits] = evaluator
-        evaluator = self._evaluators[question.limits]
+        kind = condition.expression.each
+        if condition.limits not in self._evaluators:
+            evaluator = NodeEvaluator(self._store, self._samples, condition.limits)
+            self._evaluators[condition.limits] = evaluator
+        evaluator = self._evaluators[condition.limits]
         return EvaluatedCondition(
-            question,
+            condition,
             partial(evaluator.truths, kind),
             partial(evaluator.values, kind),
             partial(evaluator.coverage, kind),
         )
 
-    def judge(self, question: Question) -> Judgement:
-        judgement = self.evaluation(question).judge()
-        nobody = self._nobody[question.expression.each]
+    def judge(self, condition: Condition) -> Judgement:
+        judgement = self.evaluation(condition).judge()
+        nobody = self._nobody[condition.expression.each]
         verdicts = np.where(nobody, np.int8(UNKNOWN), judgement.verdicts)
         return replace(judgement, verdicts=verdicts)
 
 
-def _windows(questions: Sequence[Question]) -> Iterator[tuple[EntityKind, Over]]:
+def _windows(conditions: Sequence[Condition]) -> Iterator[tuple[EntityKind, Over]]:
     """Every window of the questions, with the kind of entity whose metric it is over."""
-    for question in questions:
-        for node, kind in placed(question.expression.root, question.expression.each):
+    for condition in conditions:
+        for node, kind in nodes_of(condition.expression.root, condition.expression.each):
             if isinstance(node, Over):
                 yield owner(kind, node.scope), node

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from otel_ofu.model import EntityKind
 from otel_ofu.rules.functions import WINDOW_FUNCTIONS
 from otel_ofu.rules.functions.windows import Chunk, newest
-from otel_ofu.rules.language.syntax import Expression, FlagCondition, Latest, Over, owner, placed
+from otel_ofu.rules.language.syntax import Expression, FlagCondition, Latest, Over, nodes_of, owner
 from otel_ofu.store import Retention, SampleBlock, Store
 from otel_ofu.store.retention import Key
 
@@ -146,7 +146,7 @@ def retention_for(
 
 def _reaches(expressions: Iterable[Expression]) -> Iterator[tuple[Key, float]]:
     for expression in expressions:
-        for node, kind in placed(expression.root, expression.each):
+        for node, kind in nodes_of(expression.root, expression.each):
             if isinstance(node, Over):
                 yield (owner(kind, node.scope), node.metric), reach_s(node)
             elif isinstance(node, Latest):

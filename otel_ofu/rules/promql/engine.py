@@ -1,4 +1,4 @@
-"""The same conditions judged by a Prometheus-like server: a round of queries -> a `Round`.
+"""The same conditions judged by a Prometheus-like server: a round of queries -> a `VerdictRound`.
 
 Queried are the numbers on both sides of each comparison, once a round however many rules use
 them; comparing them, and the logic of three values, happen here. So evidence comes with every
@@ -33,11 +33,11 @@ from otel_ofu.rules.promql.samples import MetricVectors
 from otel_ofu.rules.promql.server import Queries, ServerUnavailableError
 from otel_ofu.rules.promql.vectors import CompilerSettings, Key, Value, Vector, entity_of, key_of
 from otel_ofu.rules.verdicts import (
+    Condition,
+    ConditionPart,
     EvaluatedCondition,
-    Explained,
-    Question,
     Roster,
-    Round,
+    VerdictRound,
 )
 from otel_ofu.store.fleet import KINDS
 
@@ -105,22 +105,22 @@ class QueryResults:
 class ConditionEvaluation:
     """`query` everything before `evaluated`, so that all entities have their columns."""
 
-    question: Question
+    condition: Condition
     compiler: Compiler
     results: QueryResults
 
     @property
     def kind(self) -> EntityKind:
-        return self.question.expression.each
+        return self.condition.expression.each
 
     def query(self) -> None:
         """Both sides of each comparison. Raises QueryError, NotInPromqlError."""
-        for value in _sides(self.question, self.compiler):
+        for value in _sides(self.condition, self.compiler):
             self.results.query(self.kind, value)
 
     def evaluated(self) -> EvaluatedCondition:
         """After `query`, and after `close` of the results."""
-        return EvaluatedCondition(self.question, self._truths, self._values, self._coverage)
+        return EvaluatedCondition(self.condition, self._truths, self._values, self._coverage)
 
     def _truths(self, node: Boolean) -> Truths:
         columns = self.results.columns(self.kind)
@@ -136,9 +136,9 @@ class ConditionEvaluation:
         return self.results.values(self.kind, self.compiler.for_all(value))
 
 
-def _sides(question: Question, compiler: Compiler) -> Iterator[Value]:
+def _sides(condition: Condition, compiler: Compiler) -> Iterator[Value]:
     """The numbers that the comparisons of a condition are about."""
-    for leaf in comparisons(question.expression.root):
+    for leaf in comparisons(condition.expression.root):
         nodes = (
             [Latest(leaf.metric)] if isinstance(leaf, FlagCondition) else [leaf.left, leaf.right]
         )
@@ -158,12 +158,12 @@ class PromqlEngine:
         self._step_s = step_s
         self._unavailable: tuple[float, str] | None = None
 
-    def check(self, question: Question) -> None:
+    def check(self, condition: Condition) -> None:
         """Whether a condition can be queried at all. Raises NotInPromqlError."""
-        for value in _sides(question, self._compiler(question)):
+        for value in _sides(condition, self._compiler(condition)):
             checked_text(value)
 
-    def round(self, questions: Sequence[Question], at_s: float) -> Round:
+    def round(self, conditions: Sequence[Condition], at_s: float) -> VerdictRound:
         """All questions at one instant. Raises QueryError, NotInPromqlError.
 
         A server that was unavailable at this instant is not queried again for it: a caller that
@@ -172,29 +172,29 @@ class PromqlEngine:
         if self._unavailable and self._unavailable[0] == at_s:
             raise ServerUnavailableError(self._unavailable[1])
         try:
-            return self._round(questions, at_s)
+            return self._round(conditions, at_s)
         except ServerUnavailableError as error:
             self._unavailable = at_s, str(error)
             raise
 
-    def _round(self, questions: Sequence[Question], at_s: float) -> Round:
+    def _round(self, conditions: Sequence[Condition], at_s: float) -> VerdictRound:
         results = QueryResults(self._queries, at_s)
         evaluations = [
-            ConditionEvaluation(question, self._compiler(question), results)
-            for question in questions
+            ConditionEvaluation(condition, self._compiler(condition), results)
+            for condition in conditions
         ]
         self._query(results, evaluations)
         # Coverage is queried only where the condition holds for an entity.
         judgements = [e.evaluated().judge(coverage_of_firing_only=True) for e in evaluations]
-        return Round(at_s, {kind: results.roster(kind) for kind in KINDS}, judgements)
+        return VerdictRound(at_s, {kind: results.roster(kind) for kind in KINDS}, judgements)
 
-    def explain(self, question: Question, at_s: float, entity_id: str) -> Sequence[Explained]:
+    def explain(self, condition: Condition, at_s: float, entity_id: str) -> Sequence[ConditionPart]:
         """Every part of a condition at one entity, the whole first.
 
         Raises KeyError for an entity that is not there, QueryError, NotInPromqlError.
         """
-        results, kind = QueryResults(self._queries, at_s), question.expression.each
-        evaluation = ConditionEvaluation(question, self._compiler(question), results)
+        results, kind = QueryResults(self._queries, at_s), condition.expression.each
+        evaluation = ConditionEvaluation(condition, self._compiler(condition), results)
         self._query(results, [evaluation])
         column = results.roster(kind).column(entity_id)
         if column is None:
@@ -204,16 +204,16 @@ class PromqlEngine:
     def _query(self, results: QueryResults, evaluations: Sequence[ConditionEvaluation]) -> None:
         for evaluation in evaluations:
             evaluation.query()
-        asked = {evaluation.kind for evaluation in evaluations}
+        queried = {evaluation.kind for evaluation in evaluations}
         settings = CompilerSettings(self._step_s, closed_windows=True)
         for kind in KINDS:
-            if kind in asked:  # an entity without any value is unknown, but there
+            if kind in queried:  # an entity without any value is unknown, but there
                 results.query(kind, MetricVectors(self._registry, settings, kind).present())
         results.close()
 
-    def _compiler(self, question: Question) -> Compiler:
-        settings = CompilerSettings(self._step_s, question.limits, closed_windows=True)
-        return Compiler(MetricVectors(self._registry, settings, question.expression.each))
+    def _compiler(self, condition: Condition) -> Compiler:
+        settings = CompilerSettings(self._step_s, condition.limits, closed_windows=True)
+        return Compiler(MetricVectors(self._registry, settings, condition.expression.each))
 
 
 class PromqlLastSeen:

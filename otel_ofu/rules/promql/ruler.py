@@ -16,7 +16,7 @@ import yaml
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.model.labels import label_name
 from otel_ofu.rules.annotations import UNKNOWN, Placeholder, Template
-from otel_ofu.rules.files import Rule, RuleGroup, RuleSet, SilentFor
+from otel_ofu.rules.files import Rule, RuleGroup, RuleSet, SilenceCondition
 from otel_ofu.rules.language.printing import duration_text, to_text
 from otel_ofu.rules.language.syntax import And, Compare, Number
 from otel_ofu.rules.promql.compiler import NOTHING, alert_query, silence_query
@@ -167,7 +167,7 @@ class _Writer:
 
     def _query(self, rule: Rule) -> str:
         settings = CompilerSettings(self.options.step_s, rule.limits, self.options.closed_windows)
-        if isinstance(rule.condition, SilentFor):
+        if isinstance(rule.condition, SilenceCondition):
             return silence_query(rule.condition.after_s, rule.each, self.registry, settings)
         return alert_query(rule.condition, self.registry, settings)
 
@@ -208,7 +208,7 @@ class _Writer:
 
 def _constants(rule: Rule) -> Mapping[str, float | str]:
     """Variables that are the same at every alert."""
-    if isinstance(rule.condition, SilentFor):
+    if isinstance(rule.condition, SilenceCondition):
         return {"value": rule.condition.after_s, "threshold": rule.condition.after_s}
     root = rule.condition.root
     shown = root.operands[0] if isinstance(root, And) else root  # whose left side is the value
@@ -218,7 +218,7 @@ def _constants(rule: Rule) -> Mapping[str, float | str]:
 
 
 def _source(rule: Rule) -> str:
-    if isinstance(rule.condition, SilentFor):
+    if isinstance(rule.condition, SilenceCondition):
         return f"silent_for: {duration_text(rule.condition.after_s)}"
     return to_text(rule.condition.root)
 

@@ -48,7 +48,7 @@ class DcgmClient:
         self._session: DcgmSession | None = None
         self._targets: list[DcgmTarget] = []
         self._epoch = 0
-        self._said: set[str] = set()
+        self._logged: set[str] = set()
         self._wait_s = FIRST_WAIT_S
         self._next_try_s = 0.0
         self._failure = FailureReply(message="not connected yet")
@@ -118,8 +118,8 @@ class DcgmClient:
 
     def _unsaid(self, session: DcgmSession) -> Iterator[str]:
         for note in session.notes():
-            if note not in self._said:
-                self._said.add(note)
+            if note not in self._logged:
+                self._logged.add(note)
                 yield note
 
     def _failed(self, error: EngineError) -> FailureReply:
@@ -228,8 +228,8 @@ def _of_engine(
 
 
 def _versions(report: DcgmProbe, engine: HostEngine) -> DcgmProbe:
-    library, why_no_library = _ask(engine.library_version)
-    version, why_no_engine = _ask(engine.engine_version)
+    library, why_no_library = _version_of(engine.library_version)
+    version, why_no_engine = _version_of(engine.engine_version)
     report = msgspec.structs.replace(
         report, library_version=library, engine_version=version, reachable=True
     )
@@ -259,9 +259,9 @@ def _profiling(
     return msgspec.structs.replace(report, profiling=tuple(states), complete=True)
 
 
-def _ask(question: Callable[[], str]) -> tuple[str, str]:
+def _version_of(request: Callable[[], str]) -> tuple[str, str]:
     try:
-        return question(), ""
+        return request(), ""
     except EngineError as error:
         return "", f"unknown version: {error}"
 

@@ -107,7 +107,7 @@ def _facts(engine: HostEngine, entities: Sequence[Entity]) -> dict[Entity, dict[
     facts: dict[Entity, dict[int, str]] = {}
     for start in range(0, len(entities), GROUP_SIZE):
         chunk = entities[start : start + GROUP_SIZE]
-        rows = _look(engine, chunk, chunk, fields)
+        rows = _attributes_of(engine, chunk, chunk, fields)
         facts |= {e: {s.field: _text(s) for s in row} for e, row in zip(chunk, rows, strict=True)}
     return facts
 
@@ -117,7 +117,7 @@ def _driver(engine: HostEngine, gpus: Sequence[int]) -> str:
     if not gpus:
         return ""
     try:
-        rows = _look(engine, [(GPU, gpus[0])], [(NONE, 0)], [DRIVER])
+        rows = _attributes_of(engine, [(GPU, gpus[0])], [(NONE, 0)], [DRIVER])
     except EngineError as error:
         if error.code in _NO_LABEL:
             return ""
@@ -125,7 +125,7 @@ def _driver(engine: HostEngine, gpus: Sequence[int]) -> str:
     return _text(rows[0][0])
 
 
-def _look(
+def _attributes_of(
     engine: HostEngine, watched: Sequence[Entity], read: Sequence[Entity], fields: Sequence[int]
 ) -> list[list[DcgmSample]]:
     group, field_group = engine.group(watched), engine.field_group(fields)

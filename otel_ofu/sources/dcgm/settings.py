@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from otel_ofu.files.settings import Mistake, Settings, Surroundings
+from otel_ofu.files.settings import CheckContext, Mistake, Settings
 from otel_ofu.model.errors import SourceUnavailable
 
 DEFAULT_PORT = 5555
@@ -31,7 +31,7 @@ class DcgmSettings(Settings, frozen=True, kw_only=True):
     library_path: str = ""
     profiling: bool = True
 
-    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:  # noqa: ARG002 - text alone
+    def mistakes(self, around: CheckContext) -> Iterator[Mistake]:  # noqa: ARG002 - text alone
         try:
             endpoint(self)
         except SourceUnavailable as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated
 
-from otel_ofu.files.settings import Between, Mistake, Settings, Surroundings
+from otel_ofu.files.settings import CheckContext, Mistake, QuantityRange, Settings
 from otel_ofu.model.errors import ConfigError
 
 MOST_GPUS = 10_000
@@ -18,10 +18,10 @@ class DemoSettings(Settings, frozen=True, kw_only=True):
     """`scenario`: a name of scenarios.yaml. The same `seed` gives the same numbers."""
 
     scenario: str = "tour"
-    seed: Annotated[int, Between(0, LARGEST_SEED)] = 1
-    gpus: Annotated[int, Between(1, MOST_GPUS)] = 8
+    seed: Annotated[int, QuantityRange(0, LARGEST_SEED)] = 1
+    gpus: Annotated[int, QuantityRange(1, MOST_GPUS)] = 8
 
-    def mistakes(self, around: Surroundings) -> Iterator[Mistake]:  # noqa: ARG002 - scenarios alone
+    def mistakes(self, around: CheckContext) -> Iterator[Mistake]:  # noqa: ARG002 - scenarios alone
         default = DemoSettings()
         if (self.scenario, self.gpus) == (default.scenario, default.gpus) or self.gpus < 1:
             return

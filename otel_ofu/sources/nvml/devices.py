@@ -1,6 +1,6 @@
 """Which GPUs and MIG instances there are, and who they are.
 
-Enters: an initialised `pynvml`. Leaves: `Board`s with their handles and `Device`s.
+Enters: an initialised `pynvml`. Leaves: `GpuBoard`s with their handles and `Device`s.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Instance:
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
+class GpuBoard:
     """One physical GPU with its MIG devices; `mig_note` is why MIG could not be read."""
 
     device: Device
@@ -65,7 +65,7 @@ class Board:
 class FoundBoards:
     """The GPUs that could be opened; for each of the others (by index) the driver's error."""
 
-    boards: tuple[Board, ...]
+    boards: tuple[GpuBoard, ...]
     failures: Mapping[int, str]
 
     def require_one(self, driver_version: str) -> None:
@@ -100,7 +100,7 @@ def failures_text(failures: Mapping[int, str]) -> str:
     return "; ".join(f"GPU {index}: {why}" for index, why in failures.items())
 
 
-def _board(nvml: ModuleType, index: int, driver_version: str) -> Board:
+def _board(nvml: ModuleType, index: int, driver_version: str) -> GpuBoard:
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
     device = Device(
         uuid=nvml.nvmlDeviceGetUUID(handle),
@@ -113,15 +113,15 @@ def _board(nvml: ModuleType, index: int, driver_version: str) -> Board:
     )
     enabled, note = _mig_mode(nvml, handle)
     if not enabled:
-        return Board(device, handle, mig_enabled=False, instances=(), mig_note=note)
+        return GpuBoard(device, handle, mig_enabled=False, instances=(), mig_note=note)
     try:
         instances = tuple(_instances(nvml, handle, device))
     except nvml.NVMLError as error:  # reconfigured in this moment: the next rescan finds them
         _end_if_over(nvml, error.value)
         note = f"MIG instances of {device.uuid}: {error_text(nvml, error.value)}"
         _log.warning(note)
-        return Board(device, handle, mig_enabled=True, instances=(), mig_note=note)
-    return Board(device, handle, mig_enabled=True, instances=instances)
+        return GpuBoard(device, handle, mig_enabled=True, instances=(), mig_note=note)
+    return GpuBoard(device, handle, mig_enabled=True, instances=instances)
 
 
 def _pci_address(nvml: ModuleType, handle: Handle) -> str:

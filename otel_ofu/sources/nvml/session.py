@@ -24,8 +24,8 @@ from otel_ofu.sources.nvml.client import (
 )
 from otel_ofu.sources.nvml.counters import counters_of
 from otel_ofu.sources.nvml.devices import (
-    Board,
     FoundBoards,
+    GpuBoard,
     GpuProcess,
     Handle,
     Instance,
@@ -53,7 +53,7 @@ class DeviceSupport:
     instances: tuple[Device, ...]
 
 
-def support_of(nvml: ModuleType, board: Board) -> DeviceSupport:
+def support_of(nvml: ModuleType, board: GpuBoard) -> DeviceSupport:
     """Takes one GPM sample and gives it back. Raises `SourceError` when the session is over."""
     gap = _gpm_gap(nvml, board)
     return DeviceSupport(
@@ -64,7 +64,7 @@ def support_of(nvml: ModuleType, board: Board) -> DeviceSupport:
     )
 
 
-def _gpm_gap(nvml: ModuleType, board: Board) -> Gap | None:
+def _gpm_gap(nvml: ModuleType, board: GpuBoard) -> Gap | None:
     try:
         refusal = gpm_refusal(nvml, board.handle, board.device.driver_version)
         return Gap(GapReason.NOT_SUPPORTED, refusal) if refusal else _sample_gap(nvml, board)
@@ -72,7 +72,7 @@ def _gpm_gap(nvml: ModuleType, board: Board) -> Gap | None:
         return lost.gap
 
 
-def _sample_gap(nvml: ModuleType, board: Board) -> Gap | None:
+def _sample_gap(nvml: ModuleType, board: GpuBoard) -> Gap | None:
     # The driver may report support and then refuse the sample: fractional vGPUs, containers.
     try:
         sample = nvml.nvmlGpmSampleAlloc()
@@ -109,7 +109,7 @@ class NvmlSession:
         self._request = GpmRequest(nvml, load_registry())
         self._xids = XidEvents(nvml, event_wait_s)
         self._units: dict[str, DeviceUnit] = {}
-        self._boards: tuple[Board, ...] = ()
+        self._boards: tuple[GpuBoard, ...] = ()
         self._failures: Mapping[int, str] = {}
         self._scanned_s = 0.0
 
@@ -199,7 +199,7 @@ class NvmlSession:
                 unit.reader.lose(VANISHED)
                 units[uuid] = unit
 
-    def _unit(self, board: Board, instance: Instance | None) -> DeviceUnit:
+    def _unit(self, board: GpuBoard, instance: Instance | None) -> DeviceUnit:
         device = instance.device if instance else board.device
         known = self._units.get(device.uuid)
         if known and known.is_still(device, mig_enabled=board.mig_enabled and not instance):
@@ -211,7 +211,7 @@ class NvmlSession:
         reader = DeviceReader(device, counters, self._gpm(board, instance))
         return DeviceUnit(device, handle, board.mig_enabled and not instance, reader)
 
-    def _gpm(self, board: Board, instance: Instance | None) -> GpmPair | Mapping[str, Gap]:
+    def _gpm(self, board: GpuBoard, instance: Instance | None) -> GpmPair | Mapping[str, Gap]:
         refusal = gpm_refusal(self._nvml, board.handle, self._driver_version)
         if refusal:
             return dict.fromkeys(self._request.keys, Gap(GapReason.NOT_SUPPORTED, refusal))
@@ -219,7 +219,7 @@ class NvmlSession:
         return GpmPair(self._nvml, self._request, take, function)
 
     def _sampler(
-        self, board: Board, instance: Instance | None
+        self, board: GpuBoard, instance: Instance | None
     ) -> tuple[Callable[[Any], object], str]:
         """A GPU instance as a whole; its compute instances singly when it has several."""
         nvml = self._nvml

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from otel_ofu.files.settings import Between, Duration, Parsed, Settings, Size
+from otel_ofu.files.settings import Duration, ParsedText, QuantityRange, Settings, Size
 from otel_ofu.model.errors import ConfigError, Problem
 from otel_ofu.net.settings import ServerAccess
 
@@ -94,7 +94,7 @@ def _parse_url(text: str) -> None:
 class ScrapeEndpoint(ServerAccess, frozen=True, kw_only=True):
     """One page; `localhost:9400` means `http://localhost:9400/metrics`."""
 
-    url: Annotated[str, Parsed(_parse_url)]
+    url: Annotated[str, ParsedText(_parse_url)]
 
 
 class ScrapeSettings(Settings, frozen=True, kw_only=True):
@@ -103,10 +103,10 @@ class ScrapeSettings(Settings, frozen=True, kw_only=True):
     endpoints: list[ScrapeEndpoint] = msgspec.field(
         default_factory=lambda: [ScrapeEndpoint(url="http://localhost:9400/metrics")]
     )
-    timeout: Annotated[Duration, Between(Duration(0.001), Duration(3600))] = Duration(
+    timeout: Annotated[Duration, QuantityRange(Duration(0.001), Duration(3600))] = Duration(
         DEFAULT_TIMEOUT_S
     )
-    max_body: Annotated[Size, Between(Size(1024), Size(2**30))] = Size(DEFAULT_LIMIT_BYTES)
+    max_body: Annotated[Size, QuantityRange(Size(1024), Size(2**30))] = Size(DEFAULT_LIMIT_BYTES)
 
 
 def endpoints_of(settings: ScrapeSettings) -> list[PageEndpoint]:

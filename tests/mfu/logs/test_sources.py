@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from otel_ofu.files.settings import Surroundings, mistakes
+from otel_ofu.files.settings import CheckContext, mistakes
 from otel_ofu.mfu.logs import build_follower
 from otel_ofu.mfu.settings import LogSettings, MfuSettings
 from otel_ofu.model.clock import VirtualClock
@@ -34,7 +34,7 @@ def test_every_mistake_is_told_with_its_place() -> None:
         LogSettings(),
         LogSettings(files=["/ok"], command=["tail"]),
     ]
-    found = list(mistakes(MfuSettings(logs=sources), Surroundings(0.0)))
+    found = list(mistakes(MfuSettings(logs=sources), CheckContext(0.0)))
     assert [steps[1:] for steps, _ in found] == [
         (1, "files", 0),
         (1, "frameworks", 0),

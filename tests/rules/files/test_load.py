@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.model.errors import ConfigError
-from otel_ofu.rules.files import RuleSet, SilentFor, load_rules, rules_from_text
+from otel_ofu.rules.files import RuleSet, SilenceCondition, load_rules, rules_from_text
 from otel_ofu.rules.files.cases import samples
 from otel_ofu.rules.files.mistakes import duration_s, share
 from otel_ofu.rules.language.syntax import Expression
@@ -134,7 +134,7 @@ def test_without_a_rule_on_silence_there_is_a_built_in_one(tmp_path: Path) -> No
     assert [rule.name for rule in load_rules([path], REGISTRY)] == ["A", "EntitySilent"]
     path.write_text(one("{alert: Mine, each: gpu, silent_for: 5m}"))
     (mine,) = load_rules([path], REGISTRY)
-    assert mine.condition == SilentFor(300.0)
+    assert mine.condition == SilenceCondition(300.0)
 
 
 def test_causes_are_checked_against_those_that_there_are(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from otel_ofu.rules.functions import GROUP_FUNCTIONS
-from otel_ofu.rules.functions.groups import Grouped
+from otel_ofu.rules.functions.groups import GroupedValues
 from otel_ofu.rules.numpy.samples import Wanted, over_window
 from otel_ofu.store import SampleBlock
 
@@ -110,7 +110,7 @@ def test_groups_are_those_of_plain_python() -> None:
     values[:4] = [0.0, -0.0, np.inf, -np.inf]
     groups = rng.integers(-1, 40, 500)
     groups[groups == 17] = 18
-    grouped = Grouped(values, groups, 41)
+    grouped = GroupedValues(values, groups, 41)
     plain: Mapping[str, Callable[[Samples], float]] = {
         "min": np.min,
         "max": np.max,
@@ -131,4 +131,4 @@ def test_groups_are_those_of_plain_python() -> None:
 def test_the_share_of_a_group_counts_those_without_a_value() -> None:
     values = np.array([1, np.nan, 3, np.nan], np.float32)
     groups = np.array([0, 0, 1, 2])
-    np.testing.assert_equal(Grouped(values, groups, 4).share(groups), [0.5, 1.0, 0.0, np.nan])
+    np.testing.assert_equal(GroupedValues(values, groups, 4).share(groups), [0.5, 1.0, 0.0, np.nan])

@@ -22,7 +22,7 @@ from otel_ofu.rules.language.syntax import Expression, walk
 from otel_ofu.rules.numpy.engine import NumpyEngine
 from otel_ofu.rules.promql.compiler import alert_query, verdict_query
 from otel_ofu.rules.promql.vectors import CompilerSettings
-from otel_ofu.rules.verdicts import UNKNOWN, Question
+from otel_ofu.rules.verdicts import UNKNOWN, Condition
 from tests.store.fleets import START_S, Bench, gpu, seen
 
 REGISTRY = load_registry()
@@ -69,7 +69,7 @@ def test_every_function_is_accepted_and_reads_back(each: EntityKind, call: str) 
 
 @pytest.mark.parametrize(("each", "call"), CALLS)
 def test_every_function_has_a_value_over_the_store(each: EntityKind, call: str) -> None:
-    question = Question(condition(each, call))
+    question = Condition(condition(each, call))
     (judgement,) = NumpyEngine(fleet().store).round([question], START_S + UNTIL_S).judgements
     assert UNKNOWN not in judgement.verdicts[: 4 if each == "gpu" else 1]
 

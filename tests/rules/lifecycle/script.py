@@ -20,10 +20,10 @@ from otel_ofu.rules.verdicts import (
     HOLDS,
     UNKNOWN,
     Comparison,
+    Condition,
     Judgement,
-    Question,
     Roster,
-    Round,
+    VerdictRound,
 )
 
 START_S = 1_000_000_020.0
@@ -51,16 +51,16 @@ class Script:
         self.fail = fail
         self.asked: list[float] = []
 
-    def round(self, questions: Sequence[Question], at_s: float) -> Round:
+    def round(self, questions: Sequence[Condition], at_s: float) -> VerdictRound:
         self.asked.append(at_s)
         if self.fail and any(self.fail in q.expression.text for q in questions):
             raise ZeroDivisionError("scripted")
         number = round((at_s - START_S) / ROUND_S)
         present = [i for i, script in enumerate(self.scripts) if script[number : number + 1] != "-"]
         roster = Roster([gpu(i) if i in present else None for i in range(len(self.scripts))])
-        return Round(at_s, {"gpu": roster}, [self._judgement(q, number) for q in questions])
+        return VerdictRound(at_s, {"gpu": roster}, [self._judgement(q, number) for q in questions])
 
-    def _judgement(self, question: Question, number: int) -> Judgement:
+    def _judgement(self, question: Condition, number: int) -> Judgement:
         second = "sm_clock" in question.expression.text
         scripts = self.clears if second else self.scripts
         letters = [script[number] if number < len(script) else "?" for script in scripts]

@@ -10,7 +10,7 @@ import pytest
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.model import Entity, EntityKind, Finding, Observation, Window
 from otel_ofu.model.clock import VirtualClock
-from otel_ofu.rules.files import SilentFor, rules_from_text
+from otel_ofu.rules.files import SilenceCondition, rules_from_text
 from otel_ofu.rules.lifecycle.engine import Engine
 from otel_ofu.rules.lifecycle.silence import StoreLastSeen, Times, judge_silence
 from otel_ofu.rules.numpy.engine import NumpyEngine
@@ -36,7 +36,7 @@ def gpu(entity_id: str, device: str, job: str = "7") -> Entity:
 
 
 def verdicts(seen: Seen, now_s: float, running_s: float = 0.0) -> list[int]:
-    silent = judge_silence(seen, "gpu", SilentFor(120.0), (now_s, running_s))
+    silent = judge_silence(seen, "gpu", SilenceCondition(120.0), (now_s, running_s))
     return [int(verdict) for verdict in silent.verdicts]
 
 

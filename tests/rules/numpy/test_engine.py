@@ -17,7 +17,7 @@ from otel_ofu.rules.language.printing import to_text
 from otel_ofu.rules.language.syntax import DataLimits, Expression
 from otel_ofu.rules.numpy.engine import NumpyEngine
 from otel_ofu.rules.numpy.samples import retention_for
-from otel_ofu.rules.verdicts import CLEAR, HOLDS, UNKNOWN, Observed, Question
+from otel_ofu.rules.verdicts import CLEAR, HOLDS, UNKNOWN, Condition, EntityComparison
 from otel_ofu.store import Retention
 from tests.properties import examples
 from tests.rules.oracle import Gpu, Near, Oracle
@@ -49,11 +49,13 @@ def judge(
     }
 
 
-def ask(text: str, each: EntityKind = "gpu", **demands: Unpack[Demands]) -> Question:
-    return Question(parse_condition(text, each, with_parents()), DataLimits(**demands))
+def ask(text: str, each: EntityKind = "gpu", **demands: Unpack[Demands]) -> Condition:
+    return Condition(parse_condition(text, each, with_parents()), DataLimits(**demands))
 
 
-def observed(bench: Bench, text: str, at_s: float, **demands: Unpack[Demands]) -> list[Observed]:
+def observed(
+    bench: Bench, text: str, at_s: float, **demands: Unpack[Demands]
+) -> list[EntityComparison]:
     """The evidence for the first GPU."""
     answer = NumpyEngine(bench.store).round([ask(text, **demands)], START_S + at_s)
     return list(answer.judgements[0].at(0))
@@ -129,7 +131,7 @@ def test_verdicts_are_those_of_plain_python(each: EntityKind, data: st.DataObjec
     fleet = Fleet(Random(data.draw(st.integers(0, 2**32))))
     roots = data.draw(st.lists(conditions(each), min_size=1, max_size=12))
     demands = data.draw(st.tuples(st.sampled_from((0.0, 0.5, 0.9)), st.integers(1, 4)))
-    questions = [Question(Expression(to_text(r), each, r), DataLimits(*demands)) for r in roots]
+    questions = [Condition(Expression(to_text(r), each, r), DataLimits(*demands)) for r in roots]
     answer = NumpyEngine(fleet.bench.store).round(questions, START_S + 10.0 * BUCKETS)
     for root, judgement in zip(roots, answer.judgements, strict=True):
         for column, entity in enumerate(answer.rosters[each].entities):

@@ -10,7 +10,7 @@ import pytest
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.model import EntityKind
 from otel_ofu.model.clock import VirtualClock
-from otel_ofu.rules.files.rule import SilentFor
+from otel_ofu.rules.files.rule import SilenceCondition
 from otel_ofu.rules.language.language import parse_condition
 from otel_ofu.rules.language.syntax import (
     Aggregate,
@@ -30,7 +30,7 @@ from otel_ofu.rules.promql.engine import PromqlEngine, PromqlLastSeen
 from otel_ofu.rules.promql.samples import MetricVectors, NotInPromqlError
 from otel_ofu.rules.promql.server import QueryError, Sample, ServerUnavailableError
 from otel_ofu.rules.promql.vectors import CompilerSettings
-from otel_ofu.rules.verdicts import CLEAR, HOLDS, UNKNOWN, Judgement, Question, Round
+from otel_ofu.rules.verdicts import CLEAR, HOLDS, UNKNOWN, Condition, Judgement, VerdictRound
 
 REGISTRY = load_registry()
 AT_S = 1_700_000_000.0
@@ -62,8 +62,8 @@ def present(kind: EntityKind) -> str:
     return MetricVectors(REGISTRY, ASKED, kind).present().text
 
 
-def question(text: str, each: EntityKind = "gpu", **limits: float) -> Question:
-    return Question(parse_condition(text, each, REGISTRY), DataLimits(**limits))  # type: ignore[arg-type]
+def question(text: str, each: EntityKind = "gpu", **limits: float) -> Condition:
+    return Condition(parse_condition(text, each, REGISTRY), DataLimits(**limits))  # type: ignore[arg-type]
 
 
 def query(text: str, each: EntityKind = "gpu", *, left: bool = True) -> str:
@@ -92,8 +92,8 @@ def fleet(values: Mapping[str, Mapping[str, float]], gpus: str = "abc") -> Answe
     return Answers({**answers, present("gpu"): [(labels(gpu), 1.0) for gpu in gpus]})
 
 
-def verdicts(round_: Round, judgement: Judgement) -> dict[str, int]:
-    entities = round_.rosters[judgement.question.expression.each].entities
+def verdicts(round_: VerdictRound, judgement: Judgement) -> dict[str, int]:
+    entities = round_.rosters[judgement.condition.expression.each].entities
     return {
         entity.id: int(judgement.verdicts[column])
         for column, entity in enumerate(entities)
@@ -101,7 +101,7 @@ def verdicts(round_: Round, judgement: Judgement) -> dict[str, int]:
     }
 
 
-def judge(answers: Answers, *questions: Question) -> list[dict[str, int]]:
+def judge(answers: Answers, *questions: Condition) -> list[dict[str, int]]:
     round_ = PromqlEngine(answers, REGISTRY).round(questions, AT_S)
     return [verdicts(round_, judgement) for judgement in round_.judgements]
 
@@ -243,11 +243,11 @@ def test_a_condition_that_cannot_be_asked_is_told_before() -> None:
     engine = PromqlEngine(Answers({}), REGISTRY)
     engine.check(question("ofu < 1 and 1 > 2"))
     with pytest.raises(NotInPromqlError, match="nonsense"):
-        engine.check(Question(Expression("", "gpu", And((strange, strange)))))
+        engine.check(Condition(Expression("", "gpu", And((strange, strange)))))
 
 
 def test_a_number_is_not_judged() -> None:
-    number = Question(Expression("ofu", "gpu", Latest("ofu")))
+    number = Condition(Expression("ofu", "gpu", Latest("ofu")))
     with pytest.raises(TypeError, match="no condition: ofu"):
         judge(fleet({}), number)
 
@@ -256,6 +256,6 @@ def test_silence_is_known_through_the_server() -> None:
     text = MetricVectors(REGISTRY, CompilerSettings(), "gpu").seen().text
     answers = Answers({text: [(labels("a"), AT_S - 10.0), (labels("b"), AT_S - 300.0)]})
     last_seen = PromqlLastSeen(answers, REGISTRY, clock=VirtualClock(AT_S))
-    silent = judge_silence(last_seen, "gpu", SilentFor(120.0), (AT_S, AT_S - 1_000.0))
+    silent = judge_silence(last_seen, "gpu", SilenceCondition(120.0), (AT_S, AT_S - 1_000.0))
     ids = [entity.id for entity in silent.roster.entities if entity is not None]
     assert dict(zip(ids, silent.verdicts.tolist(), strict=True)) == {"a/j": CLEAR, "b/j": HOLDS}

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from otel_ofu.files.settings import Duration, Surroundings, mistakes
+from otel_ofu.files.settings import CheckContext, Duration, mistakes
 from otel_ofu.rules.promql.server import (
     QueryClient,
     QueryError,
@@ -226,7 +226,7 @@ def test_a_token_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     ],
 )
 def test_a_url_that_is_none_is_a_mistake(url: str, words: str) -> None:
-    ((steps, message),) = mistakes(ServerSettings(url=url), Surroundings(0.0))
+    ((steps, message),) = mistakes(ServerSettings(url=url), CheckContext(0.0))
     assert steps == ("url",)
     assert words in message
     assert "secret" not in message
@@ -245,5 +245,5 @@ def test_settings_that_cannot_be_used_are_mistakes(tmp_path: Path) -> None:
         (ServerSettings(ca_file=str(tmp_path / "none.pem")), ("ca_file",), "no such file"),
         (ServerSettings(ca_file=str(tmp_path / "ca.pem")), ("ca_file",), "in PEM"),
     ):
-        ((found, message),) = mistakes(settings, Surroundings(0.0))
+        ((found, message),) = mistakes(settings, CheckContext(0.0))
         assert (found, why in message) == (steps, True), message

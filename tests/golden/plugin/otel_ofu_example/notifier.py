@@ -11,7 +11,7 @@ from otel_ofu.notify import notifier as api
 class FileConfig(api.NotifierConfig, frozen=True, kw_only=True):
     path: str
 
-    def mistakes(self, around: api.Surroundings) -> Iterator[api.Mistake]:
+    def mistakes(self, around: api.CheckContext) -> Iterator[api.Mistake]:
         if not Path(self.path).is_absolute():
             yield ("path",), f"{self.path!r} is not an absolute path"
 
