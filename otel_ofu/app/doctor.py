@@ -73,7 +73,7 @@ def examine(config: Config, environ: Mapping[str, str], clock: Clock) -> Report:
 def _source(candidate: SourceCandidate, chosen: SourceCandidate | None) -> Check:
     message = candidate.message
     if candidate.usable and candidate is not chosen:
-        message += f"; not used, because {chosen.name if chosen else 'another'} comes first"
+        message += f"; not used, because {chosen.name if chosen else 'another'} takes precedence"
     elif candidate is chosen:
         message += "; this one is used"
     return Check(candidate.name, candidate.usable, message, candidate.remedy)

@@ -38,7 +38,11 @@ class FindingLog:
         except OSError as error:
             if not self._failed:
                 self._failed = True
-                log.warning("%s: %s; `otel-ofu explain` will not know", self._path, error.strerror)
+                log.warning(
+                    "%s: %s; `otel-ofu explain` cannot show this finding",
+                    self._path,
+                    error.strerror,
+                )
 
 
 def reported(folder: Path) -> Iterator[Finding]:

@@ -168,7 +168,7 @@ def _parse(raw: object, base: Mapping[str, Sku]) -> tuple[_Faults, dict[str, Sku
 def _entry(id_: object, entry: object, base: Mapping[str, Sku], faults: _Faults) -> Sku | None:
     steps = ("skus", str(id_))
     if not isinstance(id_, str) or not _ID.fullmatch(id_):
-        faults.append((steps, f"{id_!r} is no id; allowed: lower-case letters, digits, . _ -"))
+        faults.append((steps, f"invalid id {id_!r}; allowed: lower-case letters, digits, . _ -"))
         return None
     if not isinstance(entry, Mapping):
         faults.append((steps, f"expected a mapping; known fields: {', '.join(_FIELDS)}"))

@@ -21,7 +21,7 @@ MOST_LISTED = 30
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "All evidence of a diagnosis that the agent on this machine told lately: what speaks for "
+        "All evidence of a recent diagnosis of the agent on this machine: what speaks for "
         "each cause, what against it, what could not be read. Without an id, the latest are listed."
     )
     parser.add_argument("finding", nargs="?", metavar="FINDING", help="id, or its first letters")
@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.finding is None:
         for finding in known[-MOST_LISTED:]:
             print(_line(finding))
-        print(f"{len(known)} told in {folder}")
+        print(f"{len(known)} in {folder}")
         return 0
     found = [d for d in known if d.fingerprint.startswith(arguments.finding)]
     if not found:

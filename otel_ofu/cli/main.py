@@ -27,7 +27,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "report": ("report", "OFU beside the MFU that jobs report, as a page"),
     "rules": ("rules", "check, test, try, export and explain rules"),
     "explain": ("explain", "everything that a diagnosis rests on"),
-    "route": ("route", "which routes an alert takes"),
+    "route": ("route", "which routes match an alert"),
     "notify": ("notify", "send a test notification to a receiver"),
     "mfu": ("mfu", "model FLOPs per token of a Hugging Face config.json"),
 }

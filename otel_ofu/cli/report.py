@@ -61,15 +61,17 @@ def _add_recordings(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="what jobs said of themselves, JSON lines with time_s, job, mfu, tflops_per_gpu",
+        help="what jobs reported, as JSON lines with time_s, job, mfu, tflops_per_gpu",
     )
-    group.add_argument("--job", default="", metavar="ID", help="whose GPUs are that say no job")
+    group.add_argument("--job", default="", metavar="ID", help="the job of GPUs that have none")
     group.add_argument("--columns", metavar="MAP", help="column map (YAML) of a CSV")
 
 
 def _add_server(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("Prometheus, Mimir, Thanos, VictoriaMetrics")
-    group.add_argument("--from", dest="url", metavar="URL", help="what stands before /api/v1/query")
+    group.add_argument(
+        "--from", dest="url", metavar="URL", help="the part of the URL before /api/v1/query"
+    )
     when = "a time ago (24h) or a moment (2026-11-01T00:00)"
     group.add_argument("--since", type=_moment, metavar="WHEN", help=f"{when}; default 24h")
     group.add_argument("--until", type=_moment, metavar="WHEN", help="the same; default now")

@@ -1,4 +1,4 @@
-"""`otel-ofu route`: which routes an alert takes.
+"""`otel-ofu route`: which routes match an alert.
 
 Enters: labels. Leaves: text.
 """
@@ -14,7 +14,9 @@ from otel_ofu.notify import explain, parse_labels
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Shows which route an alert with these labels takes, and who is notified."
+    parser.description = (
+        "Shows which route matches an alert with these labels, and who is notified."
+    )
     parser.add_argument(
         "--explain",
         required=True,

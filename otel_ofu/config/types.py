@@ -70,4 +70,4 @@ class Config(Settings, frozen=True, kw_only=True):
         if listens and not self.rules.enabled:
             yield ("rules", "enabled"), "must be true where receivers.otlp listens"
         if self.receivers.gpu.source == "none" and not listens:
-            yield ("receivers", "gpu", "source"), "none needs an endpoint of receivers.otlp"
+            yield ("receivers", "gpu", "source"), "none requires an endpoint of receivers.otlp"

@@ -51,5 +51,5 @@ def parse_reference_clock(text: str) -> ReferencePolicy:
         return "device_max"
     clock_hz = parse_clock(text)
     if not LOWEST_CLOCK_HZ <= clock_hz <= HIGHEST_CLOCK_HZ:
-        raise ValueError(f"{text} is no clock of a GPU (100MHz to 10GHz)")
+        raise ValueError(f"{text} is not a clock of a GPU; allowed: 100MHz to 10GHz")
     return clock_hz

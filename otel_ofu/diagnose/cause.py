@@ -92,7 +92,7 @@ class CauseCatalogue:
 
 def cause_table(book: CauseCatalogue) -> Iterator[str]:
     """The table of docs/causes.md in Markdown: one row a cause, in the order of the file."""
-    yield "| id | what | severity | what tells it apart | what looks like it |"
+    yield "| id | what | severity | what distinguishes it | similar causes |"
     yield "|---|---|---|---|---|"
     yield from map(_table_row, book.causes)
 

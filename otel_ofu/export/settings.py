@@ -37,7 +37,7 @@ _HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
 
 def _parse_header_name(text: str) -> None:
     if not _HEADER_NAME.fullmatch(text):
-        raise ValueError(f"{text!r} is no header name")
+        raise ValueError(f"{text!r} is not a header name")
 
 
 def _parse_header_value(text: str) -> None:
@@ -257,7 +257,7 @@ def _timeout_s(value: float | None) -> float:
 def _headers(headers: Mapping[str, str]) -> Mapping[str, str]:
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name):
-            raise ValueError(f"headers: {name!r} is no header name")
+            raise ValueError(f"headers: {name!r} is not a header name")
         if not _HEADER_VALUE.fullmatch(value):
             raise ValueError(f"headers: the value of {name!r} has to be printable ASCII")
     return {name.lower(): value.strip() for name, value in headers.items()}
@@ -304,7 +304,7 @@ def _check_url(url: str, given: str) -> _Split:
     if "@" in parts.netloc:
         raise ValueError("endpoint: no user and password in the URL; use headers")
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
-        raise ValueError(f"endpoint: {given!r} is no endpoint; allowed: http(s)://host[:port]")
+        raise ValueError(f"endpoint: {given!r} is not an endpoint; allowed: http(s)://host[:port]")
     if re.search(r"[\s\x00-\x1f]", url):
         raise ValueError(f"endpoint: {given!r} has spaces in it")
     return _Split(parts.scheme, parts.netloc, parts.path, parts.query, port)

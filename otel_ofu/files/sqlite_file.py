@@ -89,7 +89,7 @@ def set_aside(path: Path, form: FileSchema, error: Exception, log: logging.Logge
     for suffix in ("-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
     message = (
-        f"{path}: cannot be read ({error}); set aside as {aside.name}, {form.content} begin anew"
+        f"{path}: cannot be read ({error}); set aside as {aside.name}, {form.content} start empty"
     )
     log.warning("%s", message)
     return message

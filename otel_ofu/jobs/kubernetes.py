@@ -129,7 +129,7 @@ class Kubelet:
         except ValueError as error:
             raise KubeletError(str(error)) from error
         except (TypeError, AttributeError, KeyError) as error:
-            raise KubeletError("the answer is no list of pods") from error
+            raise KubeletError("the response is not a list of pods") from error
 
     def close(self) -> None:
         self._client.close()

@@ -37,7 +37,7 @@ PROVIDERS: tuple[Provider, ...] = get_args(Provider)
 
 def _parse_variable(name: str) -> None:
     if not name or "=" in name or "\0" in name:
-        raise ValueError(f"{name!r} is no name of an environment variable")
+        raise ValueError(f"{name!r} is not the name of an environment variable")
 
 
 class KubernetesSettings(Settings, frozen=True, kw_only=True):

@@ -77,7 +77,7 @@ class HttpConnection(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 - of TCP, TLS and Unix
         self._transport = transport
         if self._shared.is_over():
-            self._refuse(busy("too many connections; come back later"))
+            self._refuse(busy("too many connections; retry later"))
         else:
             self._wait(self._limits.head_s)
 
@@ -338,6 +338,6 @@ class HttpConnection(asyncio.Protocol):
             self._set_timer(self._due_s)
             return
         if self._body is not None and not (self._refused or self._at_work or self._is_full):
-            self._refuse(Refusal(408, "the body did not come in time"))
+            self._refuse(Refusal(408, "the body did not arrive in time"))
         else:
             self._out.abort()

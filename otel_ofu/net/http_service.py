@@ -82,7 +82,7 @@ class Refusal:
         return found
 
 
-def busy(message: str = "busy; come back later") -> Refusal:
+def busy(message: str = "busy; retry later") -> Refusal:
     """Too much at a time. Clients drop what they are to keep for long, so not for long.
 
     The delay varies, lest all of them come back at once.
@@ -91,7 +91,7 @@ def busy(message: str = "busy; come back later") -> Refusal:
 
 
 def stopping() -> Refusal:
-    return Refusal(503, "stopping; come back later", random.randint(1, 3))  # noqa: S311 - as above
+    return Refusal(503, "stopping; retry later", random.randint(1, 3))  # noqa: S311 - as above
 
 
 def too_large(limit: int) -> Refusal:

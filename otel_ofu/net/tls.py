@@ -87,7 +87,7 @@ def server_context(
     if key_file and not cert_file:
         raise TlsError("key_file without cert_file: TLS needs both")
     if client_ca_file and not cert_file:
-        raise TlsError("client_ca_file without cert_file: only TLS can ask for certificates")
+        raise TlsError("client_ca_file without cert_file: client certificates require TLS")
     if not cert_file:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

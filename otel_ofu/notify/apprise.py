@@ -84,7 +84,7 @@ def url_problem(url: str) -> str:
     """Why Apprise cannot use a URL; empty if it can. The URL is not in the answer."""
     if not installed():
         return f"a URL for Apprise, which is {_MISSING}"
-    return "" if _service(url) is not None else "a URL that Apprise does not know"
+    return "" if _service(url) is not None else "a URL that Apprise does not support"
 
 
 class AppriseTransport:
@@ -116,7 +116,7 @@ class AppriseTransport:
     def _outcome(self, message: AppriseMessage, url: str, records: list[str]) -> Outcome:
         service = _service(url)
         if service is None:
-            return Unavailable(f"{self._url.origin} holds a URL that Apprise does not know")
+            return Unavailable(f"{self._url.origin} holds a URL that Apprise does not support")
         try:
             taken = _notify(service, message)
         except Exception as error:  # noqa: BLE001 - 170 plugins; the text may hold the URL

@@ -46,7 +46,9 @@ def parse_template(text: str) -> Sequence[Part]:
     tokens = _TAG.split(_ALONE.sub(lambda m: m[1], text))
     if stray := next((t for t in tokens[::3] if "{{" in t or "}}" in t), None):
         word = stray[max(0, stray.find("{{")) :][:20].split("\n")[0]
-        raise ValueError(f"{word!r} is no tag; allowed: {{{{name}}}}, {{{{#name}}}}, {{{{^name}}}}")
+        raise ValueError(
+            f"{word!r} is not a tag; allowed: {{{{name}}}}, {{{{#name}}}}, {{{{^name}}}}"
+        )
     parts, rest = _parse(tokens, "", lines)
     if rest:
         raise ValueError(f"{{{{/{rest[1]}}}}} closes nothing that is open")

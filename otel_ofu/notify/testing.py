@@ -68,7 +68,7 @@ def test_finding(now_s: float) -> Finding:
         "test",
         "This is only a test",
         1.0,
-        evidence=("somebody ran `otel-ofu notify --test`",),
+        evidence=("sent by `otel-ofu notify --test`",),
         next_steps=(
             "Nothing is to be done: run `otel-ofu route --explain` to see who is notified.",
         ),

@@ -157,7 +157,7 @@ def _range(text: str, parse: _Parse, allowed: str) -> Range:
     except (ValueError, IndexError):
         raise ValueError(f"{text!r} is not such a range; allowed: {allowed}") from None
     if start > end and (start < 0) == (end < 0):
-        raise ValueError(f"{text!r}: the end comes before the start")
+        raise ValueError(f"{text!r}: the end is before the start")
     return start, end
 
 

@@ -144,7 +144,7 @@ def _match(candidate: _KeyCandidate, given: Mapping[str, Attribute]) -> KeyMatch
 
 def _of_form(match: KeyMatch, form: Form) -> KeyMatch | str:
     if form == "delta":
-        return "delta temporality is not taken; send cumulative sums"
+        return "delta temporality is not supported; send cumulative sums"
     if match.metric.kind == "histogram" or form in _NUMBERS[match.metric.kind]:
         return match
     return f"a {match.metric.kind} was expected, not a {form}"

@@ -137,7 +137,7 @@ def _point(metric: _Metric, form: Form, point: _Point) -> RawPoint:
     value = float(_integer(point.as_int)) if is_int else _double(point.as_double)
     time_ns = _integer(point.time_unix_nano)
     if not 0 <= time_ns < _LARGEST_NS:
-        raise MalformedError(f"{time_ns} is no time in nanoseconds")
+        raise MalformedError(f"{time_ns} is not a time in nanoseconds")
     return RawPoint(
         metric.name,
         metric.unit or "",
@@ -184,7 +184,7 @@ def _integer(value: _Int) -> int:
     try:
         return int(value or 0)
     except ValueError as error:
-        raise MalformedError(f"{value!r:.40} is no integer") from error
+        raise MalformedError(f"{value!r:.40} is not an integer") from error
 
 
 def _double(value: float | str | None) -> float | None:
@@ -193,4 +193,4 @@ def _double(value: float | str | None) -> float | None:
     try:
         return float(value)
     except ValueError as error:
-        raise MalformedError(f"{value!r:.40} is no number") from error
+        raise MalformedError(f"{value!r:.40} is not a number") from error

@@ -128,7 +128,7 @@ class PointSorter:
                 reason = (
                     "a metric without points"
                     if form == "empty"
-                    else f"points of this form are not taken: {form}"
+                    else f"points of this form are not supported: {form}"
                 )
                 result.rejected.add(reason, name, count)
         subject = subject_of(resource.attributes)
@@ -173,7 +173,7 @@ class _Sorting:
             return "attributes that this metric does not have"
         entity = self._entity(kind, hw_id)
         if entity is None:
-            return f"the resource does not say which {kind}"
+            return f"the resource does not identify its {kind}"
         if point.ended:
             self._result.ended.setdefault((kind, entity.id), set()).add(match.key)
             return ""

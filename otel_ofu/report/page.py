@@ -81,7 +81,7 @@ def _agreement(report: MfuReport) -> Iterator[str]:
     yield "<section>\n<h2>MFU against OFU</h2>"
     if not drawn:
         yield (
-            '<p class="quiet">No job has both. MFU comes from what jobs report of themselves '
+            '<p class="quiet">No job has both. MFU comes from what jobs report '
             "(<code>--reports FILE</code> adds it to a recording).</p>\n</section>"
         )
         return

@@ -114,7 +114,7 @@ def likely(ratio: float) -> tuple[str, ...]:
         whole = round(ratio)
         reasons.append(f"world size, micro-batches or accumulation counted {whole} times")
     if not reasons and (ratio > OVER or ratio < UNDER):
-        reasons.append("no single known mistake gives this ratio; several may have come together")
+        reasons.append("no single known mistake gives this ratio; several may be combined")
     return tuple(reasons)
 
 
@@ -125,9 +125,7 @@ def peak_reason(peak_ratio: float | None) -> str:
     """
     if peak_ratio is None or abs(peak_ratio - 1.0) <= SAME_PEAK:
         return ""
-    known = next(
-        (p.text for p in PEAKS if p.low <= peak_ratio <= p.high), "not a peak that is known"
-    )
+    known = next((p.text for p in PEAKS if p.low <= peak_ratio <= p.high), "not a known peak")
     return f"the MFU that it prints is {peak_ratio:.2f} times that over our peak: {known}"
 
 

@@ -13,9 +13,9 @@ _QUERY_PATH = "/api/v1/query"
 def _parse_base_url(text: str) -> None:
     parse_url(text)
     if "?" in text or "#" in text:
-        raise ValueError(f"no ? or # in it; it is what stands before {_QUERY_PATH}")
+        raise ValueError(f"no ? or # in it; it is the part before {_QUERY_PATH}")
     if text.rstrip("/").endswith(_QUERY_PATH):
-        raise ValueError(f"it is what stands before {_QUERY_PATH}")
+        raise ValueError(f"it is the part before {_QUERY_PATH}")
 
 
 class ServerSettings(ServerAccess, frozen=True, kw_only=True):

@@ -170,7 +170,7 @@ def _read_layout(path: Path) -> StoreLayout:
     with path.open("rb") as stream:
         raw = stream.read(HEADER_BYTES)
     if raw[: len(MAGIC)] != MAGIC or len(raw) < HEADER_BYTES:
-        raise UnusableStoreError("it is no store file")
+        raise UnusableStoreError("not a store file")
     length, checksum = _PREFIX.unpack_from(raw, _PREFIX_AT)
     text = raw[_JSON_AT : _JSON_AT + length]
     if zlib.crc32(text) != checksum:

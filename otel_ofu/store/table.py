@@ -154,7 +154,9 @@ class EntityTable:
         except (UnusableStoreError, OSError) as error:
             aside = path.with_suffix(".unusable")
             path.replace(aside)
-            self._warn(f"{path}: {error}; set aside as {aside.name}, history begins anew")
+            self._warn(
+                f"{path}: {error}; set aside as {aside.name}, starting with an empty history"
+            )
             return self._create(layout, path)
 
     def _create(self, layout: StoreLayout, path: Path | None) -> MappedMemory:
@@ -175,7 +177,7 @@ class EntityTable:
         try:
             rows = load_entities(path)
         except (OSError, msgspec.DecodeError) as error:
-            self._warn(f"{path}: {error}; the history of these entities begins anew")
+            self._warn(f"{path}: {error}; starting with an empty history of these entities")
             return
         marks = self.history.owners
         for row in rows:

@@ -55,7 +55,7 @@ def test_a_disk_that_takes_no_write_is_logged_once(
     log = FindingLog(tmp_path / "gone")
     log.add(finding(1))
     log.add(finding(2))
-    assert caplog.text.count("`otel-ofu explain` will not know") == 1
+    assert caplog.text.count("`otel-ofu explain` cannot show this finding") == 1
 
 
 def test_without_a_folder_nothing_is_kept(tmp_path: Path) -> None:

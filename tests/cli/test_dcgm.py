@@ -51,7 +51,7 @@ def test_doctor_explains_the_choice_for_each_gpu(
     done = run_process(tmp_path, "doctor", "-c", config, extra=engine)
     assert done.returncode == 0, done.stdout
     assert "this one is used" in next(x for x in done.stdout.splitlines() if "+ dcgm" in x)
-    assert "not used, because dcgm comes first" in done.stdout
+    assert "not used, because dcgm takes precedence" in done.stdout
     assert done.stdout.count("+ dcgm: profiling through gpm") == 2
 
 

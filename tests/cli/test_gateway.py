@@ -84,7 +84,7 @@ def test_a_gateway_makes_the_jobs_over_the_nodes_that_send_to_it(tmp_path: Path)
     [
         (
             "receivers: {gpu: {source: none}}",
-            "c.yaml:1:27: none needs an endpoint of receivers.otlp",
+            "c.yaml:1:27: none requires an endpoint of receivers.otlp",
         ),
         (
             "receivers: {otlp: {http: {endpoint: '127.0.0.1:0'}}}\nrules: {enabled: false}",

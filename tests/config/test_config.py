@@ -80,7 +80,7 @@ def _keys(tree: object, path: str = "") -> set[str]:
         ),
         (
             "receivers: {gpu: {reference_clock: 1830Hz}}",
-            "c.yaml:1:36: 1830Hz is no clock of a GPU (100MHz to 10GHz)",
+            "c.yaml:1:36: 1830Hz is not a clock of a GPU; allowed: 100MHz to 10GHz",
         ),
         (
             "recievers: {}",

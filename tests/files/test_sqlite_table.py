@@ -92,7 +92,7 @@ def test_one_damaged_row_sets_the_file_aside_with_one_message(
     with opened(path) as tables:
         assert tables.loaded == ({}, {})
         assert caplog.messages == tables.messages
-        assert "set aside as words.unusable, words begin anew" in tables.messages[0]
+        assert "set aside as words.unusable, words start empty" in tables.messages[0]
         tables.write(Change(WORDS, [("two", 2)]))
     assert loaded(path) == ({"two": 2}, {})
 

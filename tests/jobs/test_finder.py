@@ -228,7 +228,7 @@ def test_folders_that_a_prolog_writes(make_rig: MakeRig, tmp_path: Path) -> None
     [
         ({"providers": ["slurm", "slurm"]}, "listed twice"),
         ({"interval": "500ms"}, "must be from 1s"),
-        ({"environment": {"A=B": "team"}}, "'A=B' is no name"),
+        ({"environment": {"A=B": "team"}}, "'A=B' is not the name"),
         ({"kubernetes": {"kubelet_url": "localhost:10250"}}, "allowed: http"),
         ({"kubernetes": {"pod_labels": {"a": "b"}}}, "needs kubelet_url"),
     ],

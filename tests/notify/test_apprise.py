@@ -99,9 +99,9 @@ def test_a_failure_is_told_without_the_url() -> None:
 
 @pytest.mark.parametrize("url", [f"nothing://{SECRET}", SECRET, "http://["])
 def test_a_url_that_apprise_does_not_know_is_a_problem_and_not_told(url: str) -> None:
-    assert url_problem(url) == "a URL that Apprise does not know"
+    assert url_problem(url) == "a URL that Apprise does not support"
     assert send(url) == Unavailable(
-        "environment variable URL holds a URL that Apprise does not know"
+        "environment variable URL holds a URL that Apprise does not support"
     )
 
 

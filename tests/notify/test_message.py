@@ -203,7 +203,7 @@ def test_the_template_can_be_replaced_and_gives_all_three_forms() -> None:
         ("{{#first}}", "line 1: {{#first}} is never closed"),
         ("{{/first}}", "{{/first}} closes nothing that is open"),
         ("a\n\n{{#first}}{{#cause}}{{/first}}{{/cause}}", "{{/first}} closes cause"),
-        ("{{ no tag", "'{{ no tag' is no tag"),
+        ("{{ no tag", "'{{ no tag' is not a tag"),
         ("{{colour}}", "unknown name 'colour'; known: against, "),
         ("x" * 70_000, "longer than 65536 characters"),
     ],

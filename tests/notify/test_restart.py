@@ -226,7 +226,7 @@ def test_a_broken_file_is_set_aside_and_said(
         r.handle(finding("2"))
         r.run(31)
         assert r.names() == [("firing", ["f:2"])]
-    assert "groups begin anew" in caplog.text
+    assert "groups start empty" in caplog.text
     assert (tmp_path / f"{FILE}.broken").exists()
 
 

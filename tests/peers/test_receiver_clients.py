@@ -143,7 +143,9 @@ def test_the_sdk_reports_the_speed_of_a_job(protocol: str) -> None:
         assert one.latest("job", "model_flop_rate") == {"4711": pytest.approx(4.125e14)}
         assert one.latest("job", "tokens_per_s") == {"4711": 90_000.0}
         assert one.receiver.counts.reasons == {
-            "points of this form are not taken: histogram": one.receiver.counts.points["rejected"]
+            "points of this form are not supported: histogram": one.receiver.counts.points[
+                "rejected"
+            ]
         }
 
 

@@ -204,7 +204,7 @@ def test_an_empty_request_is_fine() -> None:
         ),
         (
             counter("hw.energy", point(1.0, {"hw.type": "gpu"}), temporality=1),
-            "delta temporality is not taken; send cumulative sums (hw.energy)",
+            "delta temporality is not supported; send cumulative sums (hw.energy)",
         ),
         (
             gauge("hw.energy", point(1.0, {"hw.type": "gpu"})),
@@ -218,11 +218,11 @@ def test_an_empty_request_is_fine() -> None:
         (gauge("ofu.gpu.utilization", point(0.5, time_s=NOW + 61.0)), "a time in the future (ofu)"),
         (
             gauge("ofu.job.utilization", point(0.5)),
-            "the resource does not say which job (ofu.job.utilization)",
+            "the resource does not identify its job (ofu.job.utilization)",
         ),
         (
             Metric(name="h", histogram=Histogram(data_points=[HistogramDataPoint()])),
-            "points of this form are not taken: histogram (h)",
+            "points of this form are not supported: histogram (h)",
         ),
         (
             Metric(
@@ -231,11 +231,11 @@ def test_an_empty_request_is_fine() -> None:
                     data_points=[ExponentialHistogramDataPoint()]
                 ),
             ),
-            "points of this form are not taken: exponential histogram (e)",
+            "points of this form are not supported: exponential histogram (e)",
         ),
         (
             Metric(name="s", summary=Summary(data_points=[SummaryDataPoint()])),
-            "points of this form are not taken: summary (s)",
+            "points of this form are not supported: summary (s)",
         ),
         (Metric(name="n"), "a metric without points (n)"),
     ],

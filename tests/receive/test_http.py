@@ -209,7 +209,7 @@ def test_under_load_clients_are_told_to_come_back_soon() -> None:
         assert status == 429
         assert 1 <= int(headers["retry-after"]) <= 3
         told = Status.FromString(content)
-        assert (told.code, told.message) == (14, "busy; come back later")
+        assert (told.code, told.message) == (14, "busy; retry later")
         assert [detail.TypeName() for detail in told.details] == ["google.rpc.RetryInfo"]
         assert rig.receiver.counts.points["busy"] == 1
         work.start()

@@ -68,7 +68,7 @@ def test_less_than_half_an_hour_is_not_judged() -> None:
         (0.5, "a sparse peak"),
         (3.17, "the peak of an A100 on H100"),
         (1.111, "the peak of B200 on GB200"),
-        (1.5, "not a peak that is known"),
+        (1.5, "not a known peak"),
     ],
 )
 def test_another_peak_is_named(ratio: float | None, words: str) -> None:

@@ -122,8 +122,8 @@ def test_a_list_that_is_older_than_the_history_gives_nobody_anothers(tmp_path: P
 @pytest.mark.parametrize(
     ("harm", "reason"),
     [
-        (lambda raw: b"", "it is no store file"),
-        (lambda raw: b"hello" * 50_000, "it is no store file"),
+        (lambda raw: b"", "not a store file"),
+        (lambda raw: b"hello" * 50_000, "not a store file"),
         (lambda raw: raw[:-4096], "it is cut off"),
         (lambda raw: raw[:30] + b"#" + raw[31:], "its header is damaged"),
     ],
@@ -136,7 +136,7 @@ def test_a_file_that_cannot_be_used_is_set_aside(tmp_path: Path, harm: object, r
     after = Bench(HOURS, tmp_path)
     (message,) = after.store.messages
     assert message.startswith(f"{path}: {reason}")
-    assert message.endswith("set aside as gpu.unusable, history begins anew")
+    assert message.endswith("set aside as gpu.unusable, starting with an empty history")
     assert path.with_suffix(".unusable").exists()
     assert after.store.entities("gpu") == []
     after.write(seen(gpu("a"), 300, {"ofu": 0.9}))

@@ -47,7 +47,7 @@ def one_block(kind: str, parts: ModelParts, keys: Keys) -> Layer:
             return parts.experts(), parts.norms
         case _:
             allowed = ", ".join(f"{letter} ({word})" for letter, word in _LETTERS.items())
-            raise ModelKeyError(f"{kind!r} is no kind of layer; allowed: {allowed}")
+            raise ModelKeyError(f"{kind!r} is not a kind of layer; allowed: {allowed}")
 
 
 def jamba(parts: ModelParts, keys: Keys) -> tuple[Layer, ...]:

@@ -177,6 +177,6 @@ class RuleReader:
                 continue
             templates[name] = template
             if "labels" in steps and any(not p.label for p in template.placeholders):
-                message = "a label stays the same: it may speak of $labels only"
+                message = "a label must not change: only $labels is allowed"
                 self.mistakes.add((*steps, name), message)
         return templates

@@ -88,9 +88,9 @@ class RuleShape(_RuleBlock, frozen=True, kw_only=True, rename={"for_": "for"}):
     annotations: Annotated[
         dict[str, str], Meta(description="Texts for people, with {{ $value | percent }}")
     ] = {}
-    causes: Annotated[list[str], Meta(description="Causes that a diagnosis looks for")] = []
+    causes: Annotated[list[str], Meta(description="Causes that a diagnosis considers")] = []
     shadow: Annotated[bool, Meta(description="Everything but the notification")] = False
-    link: Annotated[str, Meta(description="A page that says more, https://…")] = ""
+    link: Annotated[str, Meta(description="A page with more, https://…")] = ""
     tests: list[CaseShape] = []
 
 

@@ -68,7 +68,7 @@ def call(tree: ParseTree, each: EntityKind, registry: Registry, check: Check) ->
         return _flag(tree, each)
     if dot and head not in {"job", "node"}:
         raise TypeMistake(
-            name, f"unknown {shown(head)!r} before the dot: peers, gpus, job or node can stand"
+            name, f"unknown {shown(head)!r} before the dot: peers, gpus, job or node are possible"
         )
     return _over(tree, _window_function(name, function if dot else head), each, registry)
 
@@ -164,7 +164,7 @@ def _check_kind(part: ParseTree, function: WindowFunction, metric: MetricReferen
     if metric.counter:
         message = f"{metric.key} only ever grows: use {_of_counters()}, not {name}"
         raise TypeMistake(part, message)
-    raise TypeMistake(part, f"{metric.key} is no counter: use avg, min or max, not {name}")
+    raise TypeMistake(part, f"{metric.key} is not a counter: use avg, min or max, not {name}")
 
 
 def _of_counters() -> str:

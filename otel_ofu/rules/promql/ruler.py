@@ -200,7 +200,7 @@ class _Writer:
         if rule.shadow:
             self._warn(rule, 'shadow is the label shadow="true": route it to nobody')
         if query == NOTHING:
-            self._warn(rule, "its condition can never hold")
+            self._warn(rule, "its condition can never be true")
 
     def _warn(self, rule: Rule, text: str) -> None:
         self.warnings.append(f"{rule.name}: {text}")

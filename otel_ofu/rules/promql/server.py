@@ -74,7 +74,7 @@ _OF_ONE_QUERY = (200, 400, 422, 503)
 _HINTS = {
     401: "set username and password_file, or bearer_token_file",
     403: "the credentials are known but not allowed to query",
-    404: "no such path: url is what stands before /api/v1/query, such as https://mimir/prometheus",
+    404: "no such path: url is the part before /api/v1/query, such as https://mimir/prometheus",
 }
 # No answer at all is better than one that some shards are missing from: a mean over half of a
 # job's GPUs looks like a mean. Thanos and VictoriaMetrics know one of these, the others none.

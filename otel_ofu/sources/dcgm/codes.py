@@ -79,7 +79,7 @@ _TROUBLES = {
         GapReason.FAILED, "client and host engine have different versions", MATCH_VERSIONS
     ),
     -13: DcgmTrouble(
-        GapReason.NOT_SUPPORTED, "this engine does not know the field", MATCH_VERSIONS
+        GapReason.NOT_SUPPORTED, "this engine does not support the field", MATCH_VERSIONS
     ),
     NO_DATA: DcgmTrouble(GapReason.NOT_READY, "watched, but nothing was recorded yet"),
     -15: DcgmTrouble(GapReason.STALE, "the engine calls its last sample stale"),
@@ -102,7 +102,7 @@ _TROUBLES = {
     ),
     -29: DcgmTrouble(
         GapReason.NOT_PERMITTED,
-        "profiling is kept to administrators and the host engine is none",
+        "profiling is restricted to administrators, and the host engine does not run as one",
         ALLOW_PROFILING,
     ),
     -32: DcgmTrouble(GapReason.NOT_SUPPORTED, "the field is not for this call"),

@@ -144,7 +144,7 @@ class GpmRequest:
             return
         self._counts = [c for c in self._counts if c <= count]
         for metric_id, key in zip(self._ids[count:], self.keys[count:], strict=True):
-            detail = f"this driver does not know GPM metric {metric_id}"
+            detail = f"this driver does not support GPM metric {metric_id}"
             self._dropped[key] = Gap(GapReason.NOT_SUPPORTED, detail)
 
     def _gap(self, metric_id: int, code: int) -> Gap:

@@ -72,7 +72,9 @@ class XidEvents:
         if self._thread is not None:
             self._thread.join(self._wait_s + _HUNG_S)
             if self._thread.is_alive():  # still inside the driver: its event set must outlive it
-                _log.warning("the driver does not return from nvmlEventSetWait; left as it is")
+                _log.warning(
+                    "the driver does not return from nvmlEventSetWait; its thread is left running"
+                )
                 return False
         if self._event_set is not None:
             self._free()

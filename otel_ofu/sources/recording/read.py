@@ -31,7 +31,7 @@ from otel_ofu.sources.recording.format import (
 
 MAX_LINE_BYTES = 16 * 2**20  # starting value: a reading has a few KiB
 GZIP = b"\x1f\x8b"
-NO_RECORDING = "no recording of otel-ofu: the first line is no whole header"
+NO_RECORDING = "not a recording of otel-ofu: the first line is not a complete header"
 
 Tick = Sequence[Reading]
 

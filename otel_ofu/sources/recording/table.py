@@ -167,7 +167,7 @@ class TableReader:
         missing = [name for name in self._columns.names() if name not in names]
         if missing:
             there = ", ".join(names) or "none"
-            raise self._error(f"no column {', '.join(map(repr, missing))}; there are: {there}")
+            raise self._error(f"no column {', '.join(map(repr, missing))}; columns: {there}")
         twice = [name for name in self._columns.names() if names.count(name) > 1]
         if twice:
             raise self._error(f"column {', '.join(map(repr, twice))} is there twice")
@@ -221,7 +221,7 @@ class TableReader:
         try:
             return float(text)
         except ValueError as error:
-            raise self._error(f"column {name!r}: {text!r} is no number", line) from error
+            raise self._error(f"column {name!r}: {text!r} is not a number", line) from error
 
     def _device(self, row: Row, line: int) -> Device:
         cells = tuple(row[name].strip() for name in self._columns.device_columns.values())

@@ -93,7 +93,7 @@ class Fetcher:
             raise self._error(f"the page is larger than {limit} bytes (max_body)")
         if not body.strip():
             raise self._error(
-                "the page is empty (an exporter that is starting or reloading answers so)",
+                "the page is empty (an exporter that is starting or reloading does this)",
                 GapReason.NOT_READY,
             )
         if "html" in response.content_type or body.lstrip()[:1] == b"<":

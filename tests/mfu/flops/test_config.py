@@ -35,7 +35,7 @@ L8 = models.LLAMA3_8B
         ({**L8, "tie_word_embeddings": "yes"}, "'tie_word_embeddings' is 'yes'; allowed: true"),
         ({**models.GPT2, "n_head": 0}, "'n_head' is 0"),
         ({**models.OLMOE, "num_experts_per_tok": 65}, "is 65; allowed: up to 64 experts"),
-        ({**models.NEMOTRON_H_8B, "hybrid_override_pattern": "M?"}, "'?' is no kind of layer"),
+        ({**models.NEMOTRON_H_8B, "hybrid_override_pattern": "M?"}, "'?' is not a kind of layer"),
         ({**models.NEMOTRON_H_8B, "hybrid_override_pattern": ""}, "is missing; allowed: one of"),
         ({**models.GRANITE4_H_SMALL, "layer_types": ["mamba"]}, "has 1 entries; allowed: one a"),
         (

@@ -121,7 +121,7 @@ def test_the_comparisons_of_a_verdict_are_those_outside_groups() -> None:
         ("throttled > 0", 0, "throttled needs its label: write throttled:<ofu.throttle.reason>"),
         ("ofu:x > 0", 0, "ofu has no labels: write ofu"),
         ("avg(energy, 5m) > 3", 4, "energy only ever grows: use rate or increase, not avg"),
-        ("rate(power, 5m) > 3", 5, "power is no counter: use avg, min or max, not rate"),
+        ("rate(power, 5m) > 3", 5, "power is not a counter: use avg, min or max, not rate"),
         ("average(ofu, 5m) > 3", 0, "unknown function average"),
         ("quantile(95, ofu, 5m) > 1", 9, "a quantile is a number from 0 to 1, such as 0.95"),
         ("a.avg(ofu, 5m) > 1", 0, "unknown 'a' before the dot"),

@@ -116,7 +116,7 @@ def test_what_the_server_dislikes_is_said_in_its_words() -> None:
 
 @pytest.mark.parametrize(
     ("status", "hint"),
-    [(401, "bearer_token_file"), (403, "not allowed to query"), (404, "url is what stands before")],
+    [(401, "bearer_token_file"), (403, "not allowed to query"), (404, "url is the part before")],
 )
 def test_who_is_not_let_in_gets_a_hint(status: int, hint: str) -> None:
     with http_server(Reply(status, b"no", {"Content-Type": "text/plain"})) as server:
@@ -222,7 +222,7 @@ def test_a_token_that_cannot_be_read_is_told(tmp_path: Path) -> None:
         ("http://host/a b", "allowed: http"),
         ("http://me:secret@host", "use the keys for credentials"),
         ("http://host?x=1", "no ? or #"),
-        ("http://host/api/v1/query", "stands before /api/v1/query"),
+        ("http://host/api/v1/query", "the part before /api/v1/query"),
     ],
 )
 def test_a_url_that_is_none_is_a_mistake(url: str, words: str) -> None:

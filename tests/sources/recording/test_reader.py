@@ -81,7 +81,7 @@ def test_a_header_that_was_cut_off_is_a_clear_error(folder: Path) -> None:
     path = folder / "cut.jsonl"
     for size in range(whole.index(b"\n")):
         path.write_bytes(whole[:size])
-        with pytest.raises(ConfigError, match="no recording of otel-ofu"):
+        with pytest.raises(ConfigError, match="not a recording of otel-ofu"):
             RecordingReader(path)
 
 
@@ -106,14 +106,17 @@ def test_compressed_and_cut_off_at_any_byte_the_ticks_before_are_read(folder: Pa
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", ":1:1: no recording of otel-ofu"),
-        ("timestamp,power\n1,2\n", r"no recording of.*; a CSV needs a column map \(--columns\)$"),
-        ("hello", ":1:1: no recording of otel-ofu: the first line is no whole header$"),
-        ("hello\n", ":1:1: no recording of otel-ofu: the first line is no whole header$"),
-        ("\x00,\x01\n", ":1:1: no recording of otel-ofu: the first line is no whole header$"),
-        ("{},5\n", ":1:1: no recording of otel-ofu: the first line is no whole header$"),
-        ("\n", ":1:1: no recording of otel-ofu: the first line is no whole header$"),
-        (DEVICE, ":1:1: no recording of otel-ofu"),
+        ("", ":1:1: not a recording of otel-ofu"),
+        ("timestamp,power\n1,2\n", r"a recording of.*; a CSV needs a column map \(--columns\)$"),
+        ("hello", ":1:1: not a recording of otel-ofu: the first line is not a complete header$"),
+        ("hello\n", ":1:1: not a recording of otel-ofu: the first line is not a complete header$"),
+        (
+            "\x00,\x01\n",
+            ":1:1: not a recording of otel-ofu: the first line is not a complete header$",
+        ),
+        ("{},5\n", ":1:1: not a recording of otel-ofu: the first line is not a complete header$"),
+        ("\n", ":1:1: not a recording of otel-ofu: the first line is not a complete header$"),
+        (DEVICE, ":1:1: not a recording of otel-ofu"),
         ('{"line":"header","otel_ofu_recording":2}\n', ":1:1: recording format 2; .*reads 1"),
         (HEADER + "{}\n", ":2:1: .*missing required field `line`"),
         (HEADER + '{"line":"poem"}\n', ":2:1: Invalid value 'poem'"),
@@ -235,5 +238,5 @@ def test_the_file_is_read_as_it_is_needed(tmp_path: Path) -> None:
 def test_bytes_from_anywhere_are_no_recording(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     path.write_bytes(b"\xff,\xfe\x80\n")
-    with pytest.raises(ConfigError, match=r"r\.jsonl:1:1: no recording of otel-ofu.*header$"):
+    with pytest.raises(ConfigError, match=r"r\.jsonl:1:1: not a recording of otel-ofu.*header$"):
         RecordingReader(path)

@@ -112,14 +112,14 @@ def test_blank_rows_a_bom_and_windows_line_ends_do_no_harm(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("tensor_pct", "tensor", "t.csv:1:1: no column 'tensor_pct'; there are: t_ns, tensor, sm"),
+        ("tensor_pct", "tensor", "t.csv:1:1: no column 'tensor_pct'; columns: t_ns, tensor, sm"),
         ("unused", "tensor_pct", "t.csv:1:1: column 'tensor_pct' is there twice"),
-        ("40,", "forty,", "t.csv:3:1: column 'tensor_pct': 'forty' is no number"),
+        ("40,", "forty,", "t.csv:3:1: column 'tensor_pct': 'forty' is not a number"),
         ("1774942156", "1774942155", "t.csv:4:1: GPU-1: the time does not go on"),
         ("1774942155000000000", "", "t.csv:3:1: column 't_ns': a row without a time"),
         ("1774942155000000000", "inf", "t.csv:3:1: column 't_ns': a row without a time"),
         ("40,", "40,40,", "t.csv:3:1: 6 cells under 5 columns"),
-        (CSV, "", "t.csv:1:1: no column .*there are: none"),
+        (CSV, "", "t.csv:1:1: no column .*columns: none"),
         ("40,", "\x00" * 200000, "t.csv:3:1: "),
     ],
 )
