@@ -116,7 +116,7 @@ def _config() -> Iterator[str]:
     yield "# Configuration"
     yield ""
     yield "Generated from `config/otel-ofu.yaml` by `make docs`; do not edit. Every key is here,"
-    yield "at its default. `otel-ofu run --check -c FILE` tells each mistake with line and column."
+    yield "at its default. `otel-ofu run --check -c FILE` lists each mistake with line and column."
     yield ""
     yield "```yaml"
     yield (shipped("config") / "otel-ofu.yaml").read_text("utf-8").rstrip()

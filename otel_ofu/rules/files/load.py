@@ -36,7 +36,7 @@ groups:
         silent_for: 2m
         labels: {severity: warning}
         annotations:
-          summary: "{{ $labels.hw_id }}: nothing heard for {{ $value | duration }}"
+          summary: "{{ $labels.hw_id }}: no data for {{ $value | duration }}"
         tests:
           - {name: fires when the samples end, series: {ofu: 0.4x10 _x10}, fires_at: 6m30s}
           - {name: quiet as long as they come, series: {ofu: 0.4x20}}
