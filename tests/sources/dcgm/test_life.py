@@ -108,7 +108,7 @@ def test_fields_that_the_engine_does_not_know_cost_no_others(rig: MakeRig) -> No
     one = rig({"gpus": [h100(0)], "unknown_fields": [396, 1086, 206]})
     reading = one.ready()[0]
     for key in ("row_remap_pending", "mma_cycles_active", "enc_util"):
-        assert "does not know the field" in reading.gaps[key].detail
+        assert "does not support the field" in reading.gaps[key].detail
     assert reading.values["dec_util"] == 0
     assert reading.values["sm_cycles_elapsed"] == 1e12
 
