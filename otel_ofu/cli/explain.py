@@ -38,7 +38,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.finding is None:
         for finding in known[-MOST_LISTED:]:
             print(_line(finding))
-        print(f"{len(known)} in {folder}")
+        count = "1 finding" if len(known) == 1 else f"{len(known) or 'no'} findings"
+        print(f"{count} in {folder}")
         return 0
     found = [d for d in known if d.fingerprint.startswith(arguments.finding)]
     if not found:

@@ -84,6 +84,10 @@ def written(rules: RuleSet) -> list[str]:
     return [rule.name for rule in rules if rule.position.path != BUILT_IN]
 
 
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def run_backtest(arguments: argparse.Namespace) -> int:
     """What would have fired, when, for how long; with --diff, what differs."""
     config = options.config_of(arguments)
@@ -94,7 +98,7 @@ def run_backtest(arguments: argparse.Namespace) -> int:
     past = pasts[0]
     print(
         f"{past.ticks} rounds over {past.gpu_days:.2f} GPU-days, "
-        f"{len(past.episodes)} findings of {len(written(sets[0]))} rules"
+        f"{_counted(len(past.episodes), 'finding')} of {_counted(len(written(sets[0])), 'rule')}"
     )
     lines = _differences(pasts) if len(pasts) > 1 else (_episode(e, past) for e in past.episodes)
     for line in lines:

@@ -1,12 +1,12 @@
 """The OTEL_EXPORTER_OTLP_* variables, read as the specification says.
 
-Enters: an environment. Leaves: options, or a ValueError that names the variable.
+Enters: an environment. Leaves: options, or a ValueError that names every variable with a mistake.
 Source: OpenTelemetry specification, protocol/exporter.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from otel_ofu.export.settings import OtlpOptions, OtlpSettings, Signal, header_list, resolve
@@ -16,6 +16,14 @@ _T = TypeVar("_T")
 _PREFIX = "OTEL_EXPORTER_OTLP_"
 _PROTOCOLS = ("grpc", "http/protobuf")
 _COMPRESSIONS = ("gzip", "none")
+
+
+class VariablesError(ValueError):
+    """Variables that cannot be used; `messages` names each with what is allowed."""
+
+    def __init__(self, messages: Sequence[str]) -> None:
+        super().__init__("\n".join(messages))
+        self.messages = tuple(messages)
 
 
 def endpoint_in_env(environ: Mapping[str, str], signal: Signal) -> bool:
@@ -36,7 +44,7 @@ def options_from_env(environ: Mapping[str, str], signal: Signal) -> OtlpOptions:
     """The variable of the signal before the general one; an empty one counts as unset."""
     variables = _Variables(environ, signal)
     specific = variables.specific("ENDPOINT")
-    return OtlpOptions(
+    options = OtlpOptions(
         protocol=variables.read("PROTOCOL", _choice(_PROTOCOLS)),
         endpoint=variables.general("ENDPOINT") if specific is None else None,
         signal_endpoint=specific,
@@ -48,10 +56,16 @@ def options_from_env(environ: Mapping[str, str], signal: Signal) -> OtlpOptions:
         key_file=variables.read("CLIENT_KEY", str),
         insecure=variables.read("INSECURE", _boolean),
     )
+    if variables.mistakes:
+        raise VariablesError(variables.mistakes)
+    return options
 
 
 class _Variables:
+    """The variables of one signal. `mistakes` collects those that could not be read."""
+
     def __init__(self, environ: Mapping[str, str], signal: Signal) -> None:
+        self.mistakes: list[str] = []
         self._environ = environ
         self._signal = signal.upper()
 
@@ -77,7 +91,8 @@ class _Variables:
         try:
             return parse(value)
         except ValueError as error:
-            raise ValueError(f"{variable}: {error}") from None
+            self.mistakes.append(f"{variable}: {error}")
+            return None
 
 
 def _choice(allowed: tuple[str, ...]) -> Callable[[str], str]:

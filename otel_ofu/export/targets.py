@@ -6,10 +6,15 @@ ConfigError that names the key or the variable.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from otel_ofu.export.environment import endpoint_in_env, options_from_env, settings_from_env
+from otel_ofu.export.environment import (
+    VariablesError,
+    endpoint_in_env,
+    options_from_env,
+    settings_from_env,
+)
 from otel_ofu.export.settings import (
     ExporterSettings,
     OtlpExporterSettings,
@@ -56,24 +61,34 @@ def otlp_targets(exporters: ExporterSettings, environ: Mapping[str, str]) -> lis
 def _configured(
     name: str, otlp: OtlpHttpSettings | OtlpGrpcSettings, environ: Mapping[str, str]
 ) -> OtlpTarget:
-    try:
-        options = _options(otlp)
-        signals = {
-            signal: resolve(options.over(options_from_env(environ, signal)), signal)
-            for signal in SIGNALS
-        }
-    except ValueError as error:
-        raise ConfigError([Problem(f"exporters.{name}", 0, 0, str(error))]) from error
-    return OtlpTarget(name, signals)
+    def settings(signal: Signal) -> OtlpSettings:
+        return resolve(_options(otlp).over(options_from_env(environ, signal)), signal)
+
+    return OtlpTarget(name, _by_signal(SIGNALS, settings, f"exporters.{name}"))
 
 
 def _from_environment(environ: Mapping[str, str]) -> list[OtlpTarget]:
     signals = [signal for signal in SIGNALS if endpoint_in_env(environ, signal)]
-    try:
-        settings = {signal: settings_from_env(environ, signal) for signal in signals}
-    except ValueError as error:
-        raise ConfigError([Problem("environment", 0, 0, str(error))]) from error
+    settings = _by_signal(signals, lambda s: settings_from_env(environ, s), "environment")
     return [OtlpTarget("otlp", settings)] if settings else []
+
+
+def _by_signal(
+    signals: Sequence[Signal], settings_of: Callable[[Signal], OtlpSettings], path: str
+) -> dict[Signal, OtlpSettings]:
+    """Raises ConfigError with the mistakes of all signals, each once."""
+    found: dict[Signal, OtlpSettings] = {}
+    mistakes: list[str] = []
+    for signal in signals:
+        try:
+            found[signal] = settings_of(signal)
+        except VariablesError as error:
+            mistakes += error.messages
+        except ValueError as error:
+            mistakes.append(str(error))
+    if mistakes:
+        raise ConfigError([Problem(path, 0, 0, message) for message in dict.fromkeys(mistakes)])
+    return found
 
 
 def _options(otlp: OtlpHttpSettings | OtlpGrpcSettings) -> OtlpOptions:

@@ -89,7 +89,7 @@ class RouteSettings(Settings, frozen=True, kw_only=True):
     """
 
     REMOVED: ClassVar[Mapping[str, str]] = {
-        "inhibit_rules": "a node is notified for its GPUs and jobs and a job for its GPUs, without"
+        "inhibit_rules": "a node notifies for its GPUs and jobs and a job for its GPUs, without"
         " rules; remove the block, or move rules of your own to an Alertmanager"
     }
 
@@ -197,7 +197,7 @@ class _Known:
             yield steps, f"unknown {self.what} {name!r}; {self}"
 
     def __str__(self) -> str:
-        names = ", ".join(self.names)
+        names = ", ".join(dict.fromkeys(self.names))
         return f"known: {names}" if names else f"none is defined under {self.key}"
 
 

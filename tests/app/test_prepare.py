@@ -70,6 +70,16 @@ def test_a_bad_variable_for_an_exporter_of_the_file_stands_at_the_exporter() -> 
     assert "OTEL_EXPORTER_OTLP_TIMEOUT: 'ten'" in found
 
 
+@pytest.mark.parametrize("text", ["", "exporters: {otlp_http: {endpoint: 'http://h:4318'}}\n"])
+def test_every_variable_with_a_mistake_is_reported_once(text: str) -> None:
+    bad = {"PROTOCOL": "carrier-pigeon", "TIMEOUT": "ten", "HEADERS": "justkey", "INSECURE": "si"}
+    environ = {f"OTEL_EXPORTER_OTLP_{name}": value for name, value in bad.items()}
+    found = problems(text, {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://e:4318", **environ})
+    assert len(found) == len(bad)
+    for name in environ:
+        assert sum(f"{name}: " in each for each in found) == 1, (name, found)
+
+
 @pytest.mark.parametrize(
     ("text", "environ", "host", "service"),
     [

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from otel_ofu import __version__
+from otel_ofu.cli.main import VERBS
 from tests.cli.command import NOWHERE, arguments, environment, run, run_process, run_until, started
 from tests.waiting import HANGS_S
 
@@ -18,7 +19,7 @@ def test_version(tmp_path: Path) -> None:
     assert run_process(tmp_path, "--version").stdout == f"otel-ofu {__version__}\n"
 
 
-@pytest.mark.parametrize("verb", ["run", "demo", "doctor", "record", "replay"])
+@pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_a_help_text(tmp_path: Path, verb: str) -> None:
     done = run(tmp_path, verb, "--help")
     assert done.returncode == 0

@@ -114,7 +114,7 @@ def test_a_recording_is_tried_and_two_versions_are_compared(tmp_path: Path, rule
     (tmp_path / "never.yaml").write_text(quick.replace("< 30%", "< 1%"))
     once = run(tmp_path, "rules", "backtest", "r.jsonl", "--rules", "quick.yaml")
     assert once.returncode == 0, once.stderr
-    assert "8 findings of 1 rules" in once.stdout
+    assert "8 findings of 1 rule\n" in once.stdout
     assert once.stdout.count("  Low ") == 8
     both = run(
         tmp_path,

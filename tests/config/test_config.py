@@ -108,11 +108,15 @@ def _keys(tree: object, path: str = "") -> set[str]:
         ),
         (
             "route: {routes: [{matchers: [a=b], routes: [{matchers: [c=d]}]}]}",
-            "c.yaml:1:44: the key 'routes' is no longer supported; routes have one level: ",
+            "c.yaml:1:36: the key 'routes' is no longer supported; routes have one level: ",
         ),
         (
             "route: {inhibit_rules: []}",
-            "c.yaml:1:24: the key 'inhibit_rules' is no longer supported; a node is notified for ",
+            "c.yaml:1:9: the key 'inhibit_rules' is no longer supported; a node notifies for ",
+        ),
+        (
+            "route:\n  inhibit_rules:\n    - {equal: [a]}",
+            "c.yaml:2:3: the key 'inhibit_rules' is no longer supported; a node notifies for ",
         ),
         (
             "exporters: {otlp_grpc: {tls: {cert_file: /dev/null}}}",

@@ -236,7 +236,7 @@ _MESSAGES = {
 
 
 def _problem_at(file: YamlFile, steps: Steps, message: str) -> Problem:
-    at_key = message.startswith("unknown key")
+    at_key = message.startswith("unknown key") or "is no longer supported; " in message
     return file.key_problem(steps, message) if at_key else file.problem(steps, message)
 
 
