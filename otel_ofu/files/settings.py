@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Annotated, Any, Protocol, Union, get_args, get_origin, runtim
 import msgspec
 from msgspec.structs import fields
 
+from otel_ofu.files.sqlite_file import is_full
 from otel_ofu.files.yaml import KEY, Steps
 
 Mistake = tuple[Steps, str]
@@ -198,8 +200,13 @@ def _not_writable(value: str, folder: Path) -> str:
     nearest = next(each for each in (folder, *folder.parents) if each.exists())
     if not nearest.is_dir():
         return f"{value}: {nearest} is not a folder"
-    usable = os.access(nearest, os.W_OK | os.X_OK)
-    return "" if usable else f"{value}: this user cannot write {nearest}"
+    try:  # permissions do not show it: root has all of them, and /proc takes no file
+        with tempfile.TemporaryDirectory(prefix=".otel-ofu-", dir=nearest):
+            return ""
+    except PermissionError:
+        return f"{value}: this user cannot write {nearest}"
+    except OSError as error:  # a full disk is not a mistake: the agent works in memory then
+        return "" if is_full(error) else f"{value}: {nearest} cannot be written: {error.strerror}"
 
 
 def written(value: object) -> str:

@@ -70,6 +70,18 @@ def test_a_bad_variable_for_an_exporter_of_the_file_stands_at_the_exporter() -> 
     assert "OTEL_EXPORTER_OTLP_TIMEOUT: 'ten'" in found
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("state_dir: /proc/nothing", "c.yaml:1:12: /proc/nothing: /proc cannot be written: "),
+        ("exporters: {file: {path: /proc/x/y.jsonl}}", "c.yaml:1:26: /proc/x/y.jsonl: /proc "),
+    ],
+)
+def test_a_folder_that_takes_no_file_is_refused_for_root_as_well(text: str, expected: str) -> None:
+    (found,) = problems(text)
+    assert found.startswith(expected)
+
+
 @pytest.mark.parametrize("text", ["", "exporters: {otlp_http: {endpoint: 'http://h:4318'}}\n"])
 def test_every_variable_with_a_mistake_is_reported_once(text: str) -> None:
     bad = {"PROTOCOL": "carrier-pigeon", "TIMEOUT": "ten", "HEADERS": "justkey", "INSECURE": "si"}

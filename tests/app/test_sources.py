@@ -8,10 +8,11 @@ from threading import Thread
 
 import pytest
 
-from otel_ofu.app.sources import choose, dcgm_probe, probe_source
+from otel_ofu.app.sources import SOURCES, choose, dcgm_probe, probe_source
 from otel_ofu.config import Gpu, config_from_text
 from otel_ofu.model.clock import SystemClock
 from otel_ofu.model.errors import SourceUnavailable
+from otel_ofu.sources import BUILT_IN
 from otel_ofu.sources.dcgm.wire import DcgmProbe, GpuProfiling, ProbeProblem
 
 NOWHERE = "nvml: {library: /nonexistent/libnvidia-ml.so.1}, dcgm: {bindings_path: /nonexistent}"
@@ -68,6 +69,10 @@ def test_when_none_works_the_error_tells_about_each() -> None:
     assert told[0] == "no source of GPU counters works here:"
     assert [line.split()[0] for line in told[1:]] == ["dcgm", "nvml", "scrape"]
     assert "otel-ofu doctor" in caught.value.remedy
+
+
+def test_every_built_in_source_has_its_row() -> None:
+    assert tuple(SOURCES) == BUILT_IN
 
 
 def test_a_source_asked_for_by_name_must_work() -> None:

@@ -136,11 +136,21 @@ def test_doctor_of_the_demo_agrees_with_itself(tmp_path: Path) -> None:
 
 
 def test_a_state_folder_that_cannot_be_is_not_called_good(tmp_path: Path) -> None:
-    text = "state_dir: /proc/nope\nreceivers: {gpu: {source: demo, interval: 1s}}\n"
-    (tmp_path / "c.yaml").write_text(text)
-    done = run(tmp_path, "doctor", "-c", "c.yaml")
+    (tmp_path / "c.yaml").write_text("receivers: {gpu: {source: demo, interval: 1s}}\n")
+    elsewhere = {"STATE_DIRECTORY": "/proc/nope"}
+    done = run(tmp_path, "doctor", "-c", "c.yaml", extra=elsewhere)
     assert done.returncode == 1
     assert "- state    /proc/nope cannot be written" in done.stdout
+
+
+@pytest.mark.parametrize("verb", [("run",), ("run", "--check"), ("doctor",)])
+def test_a_configured_state_folder_that_cannot_be_is_a_mistake(
+    tmp_path: Path, verb: tuple[str, ...]
+) -> None:
+    (tmp_path / "c.yaml").write_text("state_dir: /proc/nope\n")
+    done = run(tmp_path, *verb, "-c", "c.yaml")
+    assert done.returncode == 2
+    assert "c.yaml:1:12: /proc/nope: /proc cannot be written" in done.stderr
 
 
 def test_doctor_says_what_is_missing_and_ends_with_1(tmp_path: Path) -> None:
