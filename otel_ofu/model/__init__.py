@@ -16,6 +16,7 @@ from otel_ofu.model.finding import (
 )
 from otel_ofu.model.observation import Attribute, Entity, EntityKind, Observation
 from otel_ofu.model.reading import Device, Gap, GapReason, Reading, Window
+from otel_ofu.model.trouble import Trouble
 
 __all__ = [
     "SEVERITIES",
@@ -34,5 +35,6 @@ __all__ = [
     "Reading",
     "Reason",
     "Severity",
+    "Trouble",
     "Window",
 ]

@@ -15,6 +15,7 @@ class GapReason(StrEnum):
     NOT_READY = "not_ready"
     STALE = "stale"
     OUT_OF_RANGE = "out_of_range"
+    IMPLAUSIBLE = "implausible"
     FAILED = "failed"
 
 
@@ -67,7 +68,9 @@ class Reading:
 
     A key is in `values` or in `gaps`, never in both. `owner` holds what the source itself says
     about whose GPU it is (OpenTelemetry attribute names, e.g. `k8s.pod.name`, `ofu.job.id`).
-    `quality` is empty for a true tensor measurement, or a word such as `busy_proxy`.
+    `windows` has the keys of `values` whose time is not `window`: a cumulative counter's own two
+    samples, a sample that is older than the read. `quality` is empty for a true tensor measurement,
+    or a word such as `busy_proxy`.
     """
 
     device: Device
@@ -77,3 +80,8 @@ class Reading:
     gaps: Mapping[str, Gap] = field(default_factory=dict)
     owner: Mapping[str, str] = field(default_factory=dict)
     quality: str = ""
+    windows: Mapping[str, Window] = field(default_factory=dict)
+
+    def window_of(self, key: str) -> Window:
+        """The time that the value of `key` speaks about."""
+        return self.windows.get(key, self.window)

@@ -64,6 +64,7 @@ class ReadingLine(
     gaps: dict[str, list[str]] = {}
     owner: dict[str, str] = {}
     quality: str = ""
+    windows: dict[str, tuple[Number, Number]] = {}
 
 
 Line = RecordingHeader | DeviceLine | TickLine | ReadingLine
@@ -97,12 +98,13 @@ def to_device(line: DeviceLine) -> Device:
 def reading_line(number: int, reading: Reading) -> ReadingLine:
     return ReadingLine(
         device=number,
-        window=(_number(reading.window.start_s), _number(reading.window.end_s)),
+        window=_times(reading.window),
         source=reading.source,
         values={key: _number(value) for key, value in reading.values.items()},
         gaps={key: _parts(gap) for key, gap in reading.gaps.items()},
         owner=dict(reading.owner),
         quality=reading.quality,
+        windows={key: _times(window) for key, window in reading.windows.items()},
     )
 
 
@@ -112,8 +114,18 @@ def to_reading(line: ReadingLine, device: Device, known: Mapping[str, bool]) -> 
     gaps = {key: _gap(key, parts) for key, parts in line.gaps.items() if known[key]}
     if both := values.keys() & gaps.keys():
         raise ValueError(f"{min(both)!r} is in values and in gaps")
-    window = Window(float(line.window[0]), float(line.window[1]))
-    return Reading(device, window, line.source, values, gaps, line.owner, line.quality)
+    windows = {key: _window(times) for key, times in line.windows.items() if key in values}
+    return Reading(
+        device, _window(line.window), line.source, values, gaps, line.owner, line.quality, windows
+    )
+
+
+def _times(window: Window) -> tuple[Number, Number]:
+    return _number(window.start_s), _number(window.end_s)
+
+
+def _window(times: tuple[Number, Number]) -> Window:
+    return Window(float(times[0]), float(times[1]))
 
 
 def _number(value: float) -> Number:

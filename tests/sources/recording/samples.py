@@ -16,7 +16,9 @@ def tick(end_s: float) -> list[Reading]:
     gaps = {"dram_active": Gap(GapReason.NOT_SUPPORTED), "power": Gap(GapReason.FAILED, "GPU lost")}
     owner = {"ofu.job.id": "4242"}
     return [
-        Reading(GPU, window, "nvml", values, gaps, owner),
+        Reading(
+            GPU, window, "nvml", values, gaps, owner, windows={"energy": Window(end_s - 12, end_s)}
+        ),
         Reading(SLICE, window, "nvml", {}, {}, {}, "busy_proxy"),
     ]
 
@@ -57,4 +59,5 @@ def readings(draw: st.DrawFn) -> Reading:
         {key: draw(_gap) for key in keys[cut:]},
         draw(st.dictionaries(_text, _text, max_size=3)),
         draw(_text),
+        {key: Window(draw(_number), draw(_number)) for key in keys[:cut] if draw(st.booleans())},
     )
