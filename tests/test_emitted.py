@@ -72,6 +72,8 @@ def test_of_the_agent_itself() -> None:
     metrics = AgentMetrics(load_registry(), {"service.name": "otel-ofu"}, "id")
     metrics.sampled("nvml", 0.01)
     metrics.missed("nvml", "late")
+    metrics.troubled("scrape", "http://b/metrics", "failed")
+    metrics.answered("scrape", {"http://b/metrics": False})
     metrics.exported("otlp", "sent", 5)
     metrics.watch("store", lambda: {"stored": 5, "late": 1})
     metrics.judged(0.1, 0.0)

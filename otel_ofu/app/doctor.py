@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from threading import Event
 
 from otel_ofu.app.prepare import deriver
-from otel_ofu.app.sources import AUTO, SourceCandidate, SourceProbe, factory, probe_source
+from otel_ofu.app.sources import (
+    AUTO,
+    SourceCandidate,
+    SourceProbe,
+    SourceProblem,
+    factory,
+    probe_source,
+)
 from otel_ofu.app.state import could_be_state_dir
 from otel_ofu.config import Config
 from otel_ofu.export.otlp import check
@@ -27,12 +34,16 @@ ANSWER_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was examined. `remedy` is what to do, empty when all is well."""
+    """One thing that was examined. `remedy` is what to do, empty when all is well.
+
+    `parts` are what is wrong with parts of it.
+    """
 
     subject: str
     ok: bool
     message: str
     remedy: str = ""
+    parts: Sequence[SourceProblem] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +58,10 @@ class GpuReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """`able` is whether the agent could run."""
+    """`able` is whether the agent would read GPUs, `silent` the targets that give it nothing."""
 
     able: bool
+    silent: Sequence[str]
     sources: Sequence[Check]
     gpus: Sequence[GpuReport]
     others: Sequence[Check]
@@ -64,6 +76,7 @@ def examine(config: Config, environ: Mapping[str, str], clock: Clock) -> Report:
     others = [*_endpoints(config, environ), _state(config, environ)]
     return Report(
         able=chosen is not None and all(f.ok for f in others if f.subject == "state"),
+        silent=chosen.silent if chosen else (),
         sources=[_source(probe.candidate, chosen) for probe in probes],
         gpus=_gpus(config, clock, chosen, probes),
         others=others,
@@ -76,7 +89,9 @@ def _source(candidate: SourceCandidate, chosen: SourceCandidate | None) -> Check
         message += f"; not used, because {chosen.name if chosen else 'another'} takes precedence"
     elif candidate is chosen:
         message += "; this one is used"
-    return Check(candidate.name, candidate.usable, message, candidate.remedy)
+    return Check(
+        candidate.name, candidate.usable, message, candidate.remedy, parts=candidate.problems
+    )
 
 
 def _gpus(

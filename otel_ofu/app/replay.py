@@ -6,7 +6,7 @@ Enters: a source whose time is its own. Leaves: observations in the order of tha
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from otel_ofu.app.sampler import Emit, ReadingDeriver, Sampler
 from otel_ofu.app.source_reader import ReadResult
@@ -40,6 +40,12 @@ class NoSamplerMeter:
 
     def missed(self, source: str, reason: str) -> None:
         """A round that did not."""
+
+    def troubled(self, source: str, target: str, reason: str) -> None:
+        """A part that failed."""
+
+    def answered(self, source: str, targets: Mapping[str, bool]) -> None:
+        """What answered."""
 
 
 def demo_instants(start_s: float, interval_s: float) -> Iterator[float]:

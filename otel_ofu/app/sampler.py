@@ -6,15 +6,22 @@ source is late or fails, the devices that it had become gaps; the round goes on.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
 from otel_ofu.app.source_reader import ReadResult, SourceReader
-from otel_ofu.model import Attribute, Device, Gap, GapReason, Observation, Reading, Window
-
-log = logging.getLogger(__name__)
+from otel_ofu.app.troubles import TroubleLog
+from otel_ofu.model import (
+    Attribute,
+    Device,
+    Gap,
+    GapReason,
+    Observation,
+    Reading,
+    Trouble,
+    Window,
+)
 
 
 class ReadingDeriver(Protocol):
@@ -47,6 +54,10 @@ class SamplerMeter(Protocol):
 
     def missed(self, source: str, reason: str) -> None: ...
 
+    def troubled(self, source: str, target: str, reason: str) -> None: ...
+
+    def answered(self, source: str, targets: Mapping[str, bool]) -> None: ...
+
 
 Emit = Callable[[Sequence[Observation]], None]
 Owners = Callable[[float], Mapping[str, Sequence[DeviceOwner]]]
@@ -76,17 +87,18 @@ class Sampler:
         self._budget_s = budget_s
         self._meter = meter
         self._known: dict[str, Reading] = {}
-        self._message = ""
+        self._troubles = TroubleLog(meter)
         self.owners: Owners | None = None
         """Who owns the devices at an instant; set before the first round, if at all."""
 
     def tick(self, now_s: float) -> None:
         """Reads once. `now_s` is the scheduled instant in Unix seconds."""
         answer = self._reader.read(now_s, self._budget_s)
-        self._count(answer)
-        readings = self._gaps(answer, now_s) if answer.trouble else answer.readings
+        readings = self._gaps(answer, now_s) if answer.failure else answer.readings
         self._known = {reading.device.uuid: reading for reading in readings}
-        self._emit(self._derived(readings, now_s))
+        observations = self._derived(readings, now_s)
+        self._report(answer, observations)
+        self._emit(observations)
 
     def devices(self) -> list[Device]:
         """The devices of the last round."""
@@ -122,21 +134,63 @@ class Sampler:
         gap = Gap(GapReason.FAILED, answer.message)
         return [_absent(reading, gap, now_s) for reading in self._known.values()]
 
-    def _count(self, answer: ReadResult) -> None:
-        if answer.trouble:
-            self._meter.missed(self._reader.name, answer.trouble)
+    def _report(self, answer: ReadResult, observations: Sequence[Observation]) -> None:
+        name = self._reader.name
+        if answer.failure:
+            self._meter.missed(name, answer.failure)
         else:
-            self._meter.sampled(self._reader.name, answer.seconds)
-        self._log_trouble(answer)
+            self._meter.sampled(name, answer.seconds)
+        answers = _answers(answer)
+        troubles = [*answer.troubles, *(no_ofu(observations) if answers else _whole(name, answer))]
+        self._troubles.update(name, troubles, answer.targets, up=answers)
 
-    def _log_trouble(self, answer: ReadResult) -> None:
-        """One line per distinct trouble, one when it is over."""
-        message = answer.trouble if answer.trouble == "late" else answer.message
-        if message and message != self._message:
-            log.warning("%s: %s; its values are gaps", self._reader.name, answer.message)
-        if self._message and not answer.trouble:
-            log.info("%s: answers again", self._reader.name)
-        self._message = message
+
+def _answers(answer: ReadResult) -> bool:
+    """Whether it gave anything: an engine that is frozen answers with nothing but gaps."""
+    if answer.failure:
+        return False
+    return not answer.readings or any(reading.values for reading in answer.readings)
+
+
+def _whole(name: str, answer: ReadResult) -> Sequence[Trouble]:
+    """The source as a whole gives nothing; nothing more where it reports the parts that failed."""
+    if answer.troubles and answer.failure != "late":
+        return ()
+    message = answer.message
+    if not answer.failure:
+        gaps = (gap.detail for reading in answer.readings for gap in reading.gaps.values())
+        message = next((detail for detail in gaps if detail), "no value at all")
+    return (Trouble(name, answer.failure or "failed", message),)
+
+
+_OFU_INPUTS = ("tensor_active", "engine_busy", "sm_clock", "reference_clock")
+_PASSING = (GapReason.NOT_READY, GapReason.STALE)
+"""Reasons that end by themselves; they are in `ofu.gpu.gap` like the others."""
+
+
+def no_ofu(observations: Sequence[Observation]) -> list[Trouble]:
+    """The GPUs that have no OFU, each with the counter that is missing and why.
+
+    A GPU in MIG mode is its instances.
+    """
+    parents = {observation.entity.attributes.get("hw.parent") for observation in observations}
+    return [
+        trouble
+        for observation in observations
+        if observation.entity.attributes.get("hw.id") not in parents
+        if (trouble := _no_ofu(observation)) is not None
+    ]
+
+
+def _no_ofu(observation: Observation) -> Trouble | None:
+    gap = observation.gaps.get("ofu")
+    if gap is None or gap.reason in _PASSING:
+        return None
+    key = next((key for key in _OFU_INPUTS if observation.gaps.get(key) == gap), "ofu")
+    reason = gap.reason.replace("_", " ")
+    detail = f"no OFU: {key}: {reason}: {gap.detail}" if gap.detail else f"no OFU: {key}: {reason}"
+    target = str(observation.entity.attributes.get("hw.id", observation.entity.id))
+    return Trouble(target, gap.reason.value, detail)
 
 
 def _shared(observation: Observation, share: float) -> Observation:

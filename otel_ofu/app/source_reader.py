@@ -1,23 +1,23 @@
 """Asks one source, whatever it does: answers, fails, dies or hangs.
 
-Enters: a factory of a source, and instants. Leaves: an `ReadResult` within the budget, always.
+Enters: a factory of a source, and instants. Leaves: a `ReadResult` within the budget, always.
 """
 
 from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from otel_ofu.model import Reading
+from otel_ofu.model import Reading, Trouble
 from otel_ofu.model.clock import Clock
 from otel_ofu.model.errors import SourceError, SourceUnavailable
-from otel_ofu.sources import Source
+from otel_ofu.sources import Source, targets_of, troubles_of
 
 Factory = Callable[[], Source]
-Trouble = Literal["", "failed", "late", "unavailable"]
+ReadFailure = Literal["", "failed", "late", "unavailable"]
 
 REBUILD_AFTER = 3
 """Failed rounds in a row after which a source is closed and opened anew."""
@@ -27,15 +27,19 @@ LONGEST_BACKOFF_S = 60.0  # starting value
 
 @dataclass(frozen=True, slots=True)
 class ReadResult:
-    """What came of asking: readings, or a trouble and the source's message.
+    """What came of asking: readings, or a failure and the source's message.
 
-    `seconds` is the time that the call took.
+    `troubles` are what failed of a part of it, beside the readings; `targets` whether each thing
+    that it reads from answered, empty where that is not known. `seconds` is the time that the call
+    took.
     """
 
     readings: Sequence[Reading] = ()
-    trouble: Trouble = ""
+    failure: ReadFailure = ""
     message: str = ""
     seconds: float = 0.0
+    troubles: Sequence[Trouble] = ()
+    targets: Mapping[str, bool] = field(default_factory=dict)
 
 
 class SourceReader(Protocol):
@@ -67,16 +71,19 @@ class SourceConnection:
     def read(self, now_s: float) -> ReadResult:
         started_s = self._clock.monotonic_s()
         if self._source is None and started_s < self._open_again_s:
-            return ReadResult(trouble="unavailable", message=self._message)
+            return ReadResult(failure="unavailable", message=self._message)
         try:
-            readings = self._opened().read(now_s)
+            source = self._opened()
+            readings = source.read(now_s)
+            troubles, targets = troubles_of(source), targets_of(source)
         except SourceUnavailable as error:
             return self._failed(error, started_s, rebuild=True)
         except Exception as error:  # noqa: BLE001 - a source must not end the agent
             return self._failed(error, started_s, rebuild=False)
         self._failures = 0
         self._backoff_s = FIRST_BACKOFF_S
-        return ReadResult(readings, seconds=self._clock.monotonic_s() - started_s)
+        seconds = self._clock.monotonic_s() - started_s
+        return ReadResult(readings, seconds=seconds, troubles=troubles, targets=targets)
 
     def close(self) -> None:
         source, self._source = self._source, None
@@ -95,12 +102,28 @@ class SourceConnection:
         self._message = _message_of(error)
         self._failures += 1
         now_s = self._clock.monotonic_s()
+        troubles, targets = self._reported()
         if rebuild or self._source is None or self._failures >= REBUILD_AFTER:
             self.close()
             self._failures = 0
             self._open_again_s = now_s + self._backoff_s
             self._backoff_s = min(2 * self._backoff_s, LONGEST_BACKOFF_S)
-        return ReadResult(trouble="failed", message=self._message, seconds=now_s - started_s)
+        return ReadResult(
+            failure="failed",
+            message=self._message,
+            seconds=now_s - started_s,
+            troubles=troubles,
+            targets=targets,
+        )
+
+    def _reported(self) -> tuple[Sequence[Trouble], Mapping[str, bool]]:
+        """What a source that failed reports of its parts."""
+        if self._source is None:
+            return (), {}
+        try:
+            return troubles_of(self._source), targets_of(self._source)
+        except Exception as error:  # noqa: BLE001 - a source must not end the agent
+            return (Trouble(self._source.name, "failed", _message_of(error)),), {}
 
 
 def _message_of(error: Exception) -> str:
@@ -128,13 +151,13 @@ class ThreadReader:
     def read(self, now_s: float, budget_s: float) -> ReadResult:
         if self._busy_since_s is not None and not self._drop_late_answer():
             waited_s = self._clock.monotonic_s() - self._busy_since_s
-            return ReadResult(trouble="late", message=f"no answer for {waited_s:.0f} s")
+            return ReadResult(failure="late", message=f"no answer for {waited_s:.0f} s")
         self._busy_since_s = self._clock.monotonic_s()
         self._requests.put(now_s)
         try:
             answer = self._answers.get(timeout=budget_s)
         except queue.Empty:
-            return ReadResult(trouble="late", message=f"no answer within {budget_s:.1f} s")
+            return ReadResult(failure="late", message=f"no answer within {budget_s:.1f} s")
         self._busy_since_s = None
         return answer
 

@@ -31,14 +31,27 @@ it that in 5 s. An engine that is absent refuses at once; only one that hangs co
 
 
 @dataclass(frozen=True, slots=True)
+class SourceProblem:
+    """What is wrong with a source that was tried; `remedy`, what to do, may be empty."""
+
+    message: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SourceCandidate:
-    """One source that was tried. `devices` is how many GPUs it can read."""
+    """One source that was tried. `devices` is how many GPUs it can read.
+
+    `problems` are those beside `message`; `silent` the targets (endpoints) that gave nothing.
+    """
 
     name: str
     usable: bool
     message: str
     remedy: str = ""
     devices: int = 0
+    problems: Sequence[SourceProblem] = ()
+    silent: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,18 +177,30 @@ def _probe_scrape(gpu: Gpu, clock: Clock) -> SourceProbe:
     try:
         source.read(clock.now_s())
         endpoints = source.describe()
-        reports = [device for each in endpoints for device in each.devices]
+        troubles, targets = source.troubles(), source.targets()
     finally:
         source.close()
-    pages = ", ".join(each.endpoint for each in endpoints)
-    message = f"{_gpus(len(reports))} at {pages}"
+    reports = [device for each in endpoints for device in each.devices]
     gpus = {
         report.device.uuid: (not report.missing, "; ".join(report.missing.values()) or "has OFU")
         for report in reports
     }
-    return SourceProbe(
-        SourceCandidate("scrape", bool(reports), message, devices=len(reports)), gpus
+    candidate = SourceCandidate(
+        "scrape",
+        usable=bool(reports),
+        message=_pages(len(reports), targets),
+        devices=len(reports),
+        problems=[SourceProblem(f"{each.target}: {each.detail}") for each in troubles],
+        silent=[name for name, answers in targets.items() if not answers],
     )
+    return SourceProbe(candidate, gpus)
+
+
+def _pages(devices: int, targets: Mapping[str, bool]) -> str:
+    read = ", ".join(name for name, answers in targets.items() if answers)
+    silent = sum(not answers for answers in targets.values())
+    message = f"{_gpus(devices)} at {read}"
+    return f"{message} ({silent} of {len(targets)} endpoints gave nothing)" if silent else message
 
 
 def _probe_dcgm(gpu: Gpu, _clock: Clock) -> SourceProbe:
@@ -186,12 +211,12 @@ def _probe_dcgm(gpu: Gpu, _clock: Clock) -> SourceProbe:
 
 def dcgm_probe(found: DcgmProbe) -> SourceProbe:
     """What a probe of DCGM found; an engine that did not finish in time is usable all the same."""
+    problems = [SourceProblem(each.message, each.remedy) for each in found.problems]
     if not found.reachable:
-        first = found.problems[0] if found.problems else None
-        message = first.message if first else f"no host engine answers at {found.address}"
+        first = problems.pop(0) if problems else SourceProblem(_absent(found))
         return SourceProbe(
             SourceCandidate(
-                "dcgm", usable=False, message=message, remedy=first.remedy if first else ""
+                "dcgm", usable=False, message=first.message, remedy=first.remedy, problems=problems
             )
         )
     message = f"host engine {found.engine_version} at {found.address}"
@@ -199,12 +224,17 @@ def dcgm_probe(found: DcgmProbe) -> SourceProbe:
         each.uuid: (each.ok, each.reason or f"profiling through {each.backend}")
         for each in found.profiling
     }
-    late = "" if found.complete else found.problems[-1].message
+    late = "" if found.complete else problems.pop().message
     if late:
         message = f"{message}: {late}"
-    return SourceProbe(
-        SourceCandidate("dcgm", usable=True, message=message, devices=len(gpus)), gpus, late
+    candidate = SourceCandidate(
+        "dcgm", usable=True, message=message, devices=len(gpus), problems=problems
     )
+    return SourceProbe(candidate, gpus, late)
+
+
+def _absent(found: DcgmProbe) -> str:
+    return f"no host engine answers at {found.address}"
 
 
 def _dcgm(gpu: Gpu, clock: Clock) -> Source:

@@ -1,6 +1,7 @@
 """`otel-ofu doctor`: what works here, what does not, what to do about it.
 
-Enters: a config. Leaves: a report; exit status 1 if the agent could not run.
+Enters: a config. Leaves: a report; exit status 1 if the agent could not run or a
+configured endpoint gives nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from otel_ofu.model.clock import SystemClock
 def add(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Examines every source of counters, every GPU and every endpoint, changes "
-        "nothing, and ends with 1 if the agent could not run."
+        "nothing, and ends with 1 if the agent could not run or an endpoint that it reads gives "
+        "nothing."
     )
     options.add_config(parser)
     parser.set_defaults(verb=run)
@@ -30,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"otel-ofu {__version__}, config: {arguments.config or 'defaults'}")
     for line in lines(report):
         print(line)
-    return 0 if report.able else 1
+    return 0 if report.able and not report.silent else 1
 
 
 def lines(report: Report) -> Iterator[str]:
@@ -45,8 +47,15 @@ def lines(report: Report) -> Iterator[str]:
     yield "\nElse"
     for check in report.others:
         yield from _check(check)
-    able = "the agent can run" if report.able else "the agent cannot run here: see the arrows above"
-    yield f"\n{able}"
+    yield f"\n{_verdict(report)}"
+
+
+def _verdict(report: Report) -> str:
+    if not report.able:
+        return "the agent cannot run here: see the arrows above"
+    if report.silent:
+        return f"the agent can run, without {', '.join(report.silent)}"
+    return "the agent can run"
 
 
 def _gpu(gpu: GpuReport) -> Iterator[str]:
@@ -62,3 +71,7 @@ def _check(check: Check) -> Iterator[str]:
     yield f"  {'+' if check.ok else '-'} {check.subject:8} {check.message}"
     if check.remedy:
         yield f"             -> {check.remedy}"
+    for part in check.parts:
+        yield f"      - {part.message}"
+        if part.remedy:
+            yield f"             -> {part.remedy}"

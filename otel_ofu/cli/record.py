@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,10 +23,10 @@ from otel_ofu.app.telemetry import Dependencies, Telemetry
 from otel_ofu.cli import options
 from otel_ofu.config import Config, Jobs, ReadConfig
 from otel_ofu.evidence.settings import EvidenceSettings, FlagSettings, HostSettings
-from otel_ofu.model import Reading
+from otel_ofu.model import Reading, Trouble
 from otel_ofu.model.clock import SystemClock
 from otel_ofu.rules.settings import RulesSettings
-from otel_ofu.sources import Source
+from otel_ofu.sources import Source, targets_of, troubles_of
 from otel_ofu.sources.recording import RecordingHeader, RecordingWriter
 
 
@@ -45,6 +45,12 @@ class RecordedSource:
         readings = self._source.read(now_s)
         self._writer.write(readings)
         return readings
+
+    def troubles(self) -> Sequence[Trouble]:
+        return troubles_of(self._source)
+
+    def targets(self) -> Mapping[str, bool]:
+        return targets_of(self._source)
 
     def close(self) -> None:
         self._source.close()

@@ -44,6 +44,7 @@ class AgentMetrics:
         self._provider = MeterProvider([self._reader], resource, shutdown_on_exit=False)
         self._meter = self._provider.get_meter("otel_ofu")
         self._queues: Mapping[str, QueueStats] = {}
+        self._answers: dict[str, Mapping[str, bool]] = {}
         self._parts: dict[str, Callable[[], Mapping[str, int]]] = {}
         self._create()
 
@@ -54,6 +55,14 @@ class AgentMetrics:
     def missed(self, source: str, reason: str) -> None:
         """One round gave nothing."""
         self._missed.add(1, self._attributes("sampler_missed", source, reason))
+
+    def troubled(self, source: str, target: str, reason: str) -> None:
+        """A part of a source failed in one round."""
+        self._troubles.add(1, self._attributes("source_troubles", source, target, reason))
+
+    def answered(self, source: str, targets: Mapping[str, bool]) -> None:
+        """Which targets of a source answered its last read."""
+        self._answers[source] = dict(targets)
 
     def exported(self, exporter: str, outcome: str, points: int) -> None:
         """Points were sent, rejected, dropped, or failed and will be tried again."""
@@ -111,6 +120,9 @@ class AgentMetrics:
         self._rounds = meter.create_counter(*self._described("rules_rounds"))
         self._reloads = meter.create_counter(*self._described("rules_reloads"))
         self._missed = meter.create_counter(*self._described("sampler_missed"))
+        self._troubles = meter.create_counter(*self._described("source_troubles"))
+        name, unit, brief = self._described("source_up")
+        meter.create_observable_gauge(name, [self._up], unit, brief)
         self._points = meter.create_counter(*self._described("export_points"))
         name, unit, brief = self._described("agent_count")
         meter.create_observable_counter(name, [self._counted], unit, brief)
@@ -140,6 +152,15 @@ class AgentMetrics:
             Observation(count, self._attributes("agent_count", component, outcome))
             for component, read in self._parts.items()
             for outcome, count in read().items()
+        ]
+
+    def _up(self, _options: CallbackOptions) -> Iterable[Observation]:
+        from opentelemetry.metrics import Observation  # noqa: PLC0415 - as above
+
+        return [
+            Observation(int(ok), self._attributes("source_up", source, target))
+            for source, targets in tuple(self._answers.items())
+            for target, ok in targets.items()
         ]
 
     def _sizes(self, _options: CallbackOptions) -> Iterable[Observation]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol, cast
 
 from otel_ofu.files.plugins import load_plugin, plugin_names
-from otel_ofu.model import Reading
+from otel_ofu.model import Reading, Trouble
 from otel_ofu.model.clock import Clock
 
 GROUP = "otel_ofu.sources"
@@ -24,6 +24,11 @@ class Source(Protocol):
     could be read; what is missing of one device or counter is a gap in its reading, never an
     exception. `now_s` is the scheduled instant (Unix seconds) and is used for windows only.
     `close` releases handles, may be called twice, and is called from the reading thread.
+
+    Two more methods are optional, and speak of the last `read`, also of one that raised:
+    `troubles() -> Sequence[Trouble]` is what failed beside the readings, and
+    `targets() -> Mapping[str, bool]` whether each thing that it reads from (an endpoint, an engine)
+    answered. `troubles_of` and `targets_of` ask for them.
     """
 
     @property
@@ -32,6 +37,18 @@ class Source(Protocol):
     def read(self, now_s: float) -> Sequence[Reading]: ...
 
     def close(self) -> None: ...
+
+
+def troubles_of(source: Source) -> tuple[Trouble, ...]:
+    """What failed in the last `read`; empty for a source that does not report it."""
+    report = getattr(source, "troubles", None)
+    return tuple(report()) if report else ()
+
+
+def targets_of(source: Source) -> dict[str, bool]:
+    """Target -> whether it answered the last `read`; empty for a source that does not report it."""
+    report = getattr(source, "targets", None)
+    return dict(report()) if report else {}
 
 
 class SourceFactory(Protocol):

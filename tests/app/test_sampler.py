@@ -7,9 +7,19 @@ from dataclasses import dataclass
 
 import pytest
 
-from otel_ofu.app.sampler import Sampler
+from otel_ofu.app.sampler import Sampler, no_ofu
 from otel_ofu.app.source_reader import ReadResult
-from otel_ofu.model import Attribute, Device, Entity, Gap, GapReason, Observation, Reading, Window
+from otel_ofu.model import (
+    Attribute,
+    Device,
+    Entity,
+    Gap,
+    GapReason,
+    Observation,
+    Reading,
+    Trouble,
+    Window,
+)
 
 NOT_SUPPORTED = Gap(GapReason.NOT_SUPPORTED, "no such sensor")
 
@@ -40,12 +50,20 @@ class ScriptedReader:
 class Counts:
     def __init__(self) -> None:
         self.lines: list[tuple[str, str]] = []
+        self.troubles: list[tuple[str, str, str]] = []
+        self.up: list[dict[str, bool]] = []
 
     def sampled(self, source: str, seconds: float) -> None:
         self.lines.append((source, "sampled"))
 
     def missed(self, source: str, reason: str) -> None:
         self.lines.append((source, reason))
+
+    def troubled(self, source: str, target: str, reason: str) -> None:
+        self.troubles.append((source, target, reason))
+
+    def answered(self, source: str, targets: Mapping[str, bool]) -> None:
+        self.up.append(dict(targets))
 
 
 class PassOn:
@@ -86,7 +104,7 @@ def test_readings_are_derived_and_emitted() -> None:
 
 def test_a_late_source_turns_the_values_of_its_devices_into_gaps_with_its_words() -> None:
     emitted, counts = run(
-        [ReadResult([reading(10.0)]), ReadResult(trouble="late", message="no answer")]
+        [ReadResult([reading(10.0)]), ReadResult(failure="late", message="no answer")]
     )
     gap = Gap(GapReason.FAILED, "no answer")
     (observation,) = emitted[1]
@@ -101,7 +119,7 @@ def test_a_late_source_turns_the_values_of_its_devices_into_gaps_with_its_words(
 
 
 def test_gaps_last_as_long_as_the_trouble() -> None:
-    trouble = ReadResult(trouble="failed", message="driver gone")
+    trouble = ReadResult(failure="failed", message="driver gone")
     emitted, _ = run([ReadResult([reading(10.0)]), trouble, trouble, ReadResult([reading(40.0)])])
     assert [len(o[0].values) for o in emitted] == [2, 0, 0, 2]
 
@@ -111,16 +129,97 @@ def test_a_device_that_a_good_round_does_not_have_is_gone() -> None:
     assert emitted[1] == []
 
 
-def test_each_trouble_is_told_once_and_its_end_too(caplog: pytest.LogCaptureFixture) -> None:
+def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.message for record in caplog.records]
+
+
+def test_a_source_that_fails_is_logged_once_a_cause_and_once_when_it_is_over(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level("INFO")
-    trouble = ReadResult(trouble="failed", message="driver gone")
-    other = ReadResult(trouble="failed", message="no permission")
-    run([trouble, trouble, other, ReadResult([reading(40.0)]), ReadResult([reading(50.0)])])
-    assert [record.message for record in caplog.records] == [
-        "fake: driver gone; its values are gaps",
-        "fake: no permission; its values are gaps",
-        "fake: answers again",
+    trouble = ReadResult(failure="failed", message="driver gone for 10 s")
+    again = ReadResult(failure="failed", message="driver gone for 20 s")
+    good = [ReadResult([reading(10.0 * n)]) for n in range(3, 6)]
+    _, counts = run([trouble, again, *good])
+    assert messages(caplog) == [
+        "fake: driver gone for 10 s; its values are gaps",
+        "resolved: fake: driver gone for 10 s",
     ]
+    assert counts.troubles == [("fake", "fake", "failed")] * 2
+    assert counts.up == [{"fake": False}] * 2 + [{"fake": True}] * 3
+
+
+def test_another_cause_does_not_end_the_one_before(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    other = ReadResult(failure="failed", message="no permission")
+    run([ReadResult(failure="failed", message="driver gone"), *[other] * 5])
+    assert [line.partition(";")[0] for line in messages(caplog)] == [
+        "fake: driver gone",
+        "fake: no permission",
+    ]
+
+
+def test_an_engine_that_answers_with_gaps_alone_is_not_up(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    gap = Gap(GapReason.FAILED, "host engine did not answer for 8 s")
+    frozen = Reading(Device("GPU-1"), Window(9, 10), "fake", {}, {"power": gap})
+    late = ReadResult(failure="late", message="no answer within 8.0 s")
+    _, counts = run([late, *[ReadResult([frozen])] * 4])
+    assert counts.up == [{"fake": False}] * 5
+    assert messages(caplog) == [
+        "fake: no answer within 8.0 s; its values are gaps",
+        "fake: host engine did not answer for 8 s; its values are gaps",
+    ]
+
+
+REFUSED = Trouble("http://b", "failed", "connection refused")
+
+
+def test_a_part_that_failed_is_counted_and_logged_beside_the_readings(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    partly = ReadResult([reading(10.0)], troubles=[REFUSED], targets={"a": True, "http://b": False})
+    _, counts = run([partly, partly])
+    assert messages(caplog) == ["fake: http://b: connection refused"]
+    assert counts.troubles == [("fake", "http://b", "failed")] * 2
+    assert counts.up == [{"a": True, "http://b": False}] * 2
+
+
+def test_a_source_whose_parts_all_failed_is_logged_by_them_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    down = {"http://b": False}
+    run([ReadResult(failure="failed", message="x", troubles=[REFUSED], targets=down)])
+    assert messages(caplog) == ["fake: http://b: connection refused"]
+
+
+def test_targets_are_down_while_their_source_hangs() -> None:
+    late = ReadResult(failure="late", message="no answer")
+    _, counts = run([ReadResult([reading(10.0)], targets={"a": True, "b": True}), late])
+    assert counts.up[-1] == {"a": False, "b": False}
+
+
+def without_ofu(reason: GapReason) -> Observation:
+    gap = Gap(reason, "nvmlGpmSampleGet: Not Supported (3)")
+    entity = Entity("gpu", "GPU-1", {"hw.id": "GPU-1"})
+    return Observation(entity, Window(9, 10), {}, {"tensor_active": gap, "ofu": gap})
+
+
+def test_a_gpu_without_ofu_names_the_counter_and_the_driver_s_words() -> None:
+    assert no_ofu([without_ofu(GapReason.NOT_SUPPORTED)]) == [
+        Trouble(
+            "GPU-1",
+            "not_supported",
+            "no OFU: tensor_active: not supported: nvmlGpmSampleGet: Not Supported (3)",
+        )
+    ]
+
+
+def test_a_first_window_and_a_gpu_in_mig_mode_are_no_trouble() -> None:
+    instance = Entity("gpu", "MIG-1", {"hw.id": "MIG-1", "hw.parent": "GPU-1"})
+    seen = Observation(instance, Window(9, 10), {"ofu": 0.5}, {})
+    assert no_ofu([without_ofu(GapReason.NOT_READY)]) == []
+    assert no_ofu([without_ofu(GapReason.NOT_SUPPORTED), seen]) == []
 
 
 def test_a_mig_instance_is_derived_with_the_reading_of_its_gpu() -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
 from otel_ofu.app.source_reader import ReadResult, SourceConnection, ThreadReader
-from otel_ofu.model import Device, Reading, Window
+from otel_ofu.model import Device, Reading, Trouble, Window
 from otel_ofu.model.clock import SystemClock, VirtualClock
 from otel_ofu.model.errors import SourceError, SourceUnavailable
 from tests.waiting import HANGS_S, wait_until
@@ -44,6 +44,30 @@ def test_an_answer_carries_the_readings() -> None:
     assert reader.read(5.0).readings == [reading(5.0)]
 
 
+class Partial(FakeSource):
+    """Reports what it reads from, as of its last read."""
+
+    def troubles(self) -> Sequence[Trouble]:
+        return [Trouble("b", "failed", "refused")]
+
+    def targets(self) -> Mapping[str, bool]:
+        return {"a": True, "b": False}
+
+
+@pytest.mark.parametrize("script", [lambda now_s: [reading(now_s)], fails])
+def test_what_failed_of_a_source_comes_beside_its_readings_and_its_failure(
+    script: Callable[[float], Sequence[Reading]],
+) -> None:
+    answer = SourceConnection(lambda: Partial(script), VirtualClock()).read(1.0)
+    assert answer.troubles == (Trouble("b", "failed", "refused"),)
+    assert answer.targets == {"a": True, "b": False}
+
+
+def test_a_source_without_the_optional_methods_reports_nothing_more() -> None:
+    answer = SourceConnection(lambda: FakeSource(lambda _now_s: []), VirtualClock()).read(1.0)
+    assert (answer.troubles, answer.targets) == ((), {})
+
+
 def test_a_source_that_fails_three_times_is_closed_and_opened_anew_after_a_while() -> None:
     clock = VirtualClock()
     made: list[FakeSource] = []
@@ -53,8 +77,8 @@ def test_a_source_that_fails_three_times_is_closed_and_opened_anew_after_a_while
         return made[-1]
 
     reader = SourceConnection(factory, clock)
-    troubles = [reader.read(0.0).trouble for _ in range(4)]
-    assert troubles == ["failed", "failed", "failed", "unavailable"]
+    failures = [reader.read(0.0).failure for _ in range(4)]
+    assert failures == ["failed", "failed", "failed", "unavailable"]
     assert (len(made), made[0].closed) == (1, 1)
     clock.advance(1.0)
     assert reader.read(1.0).readings == [reading(1.0)]
@@ -101,7 +125,7 @@ def test_a_call_that_hangs_is_late_until_it_ends_and_its_answer_is_dropped() -> 
 
     reader = ThreadReader("fake", lambda: FakeSource(hang_first), SystemClock())
     assert reader.read(1.0, 0.02).message == "no answer within 0.0 s"
-    assert reader.read(2.0, 0.02).trouble == "late"
+    assert reader.read(2.0, 0.02).failure == "late"
     release.set()
     answer = wait_until(lambda: answered(reader.read(3.0, HANGS_S)), "an answer")
     assert answer is not None

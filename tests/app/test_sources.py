@@ -28,6 +28,9 @@ def exporter() -> Iterator[str]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            if self.path != "/metrics":
+                self.send_error(404)
+                return
             self.send_response(200)
             self.send_header("Content-Type", "text/plain; version=0.0.4")
             self.end_headers()
@@ -58,6 +61,27 @@ def test_auto_takes_the_first_that_works_and_remembers_why_not_the_others(export
         ("dcgm", False),
         ("nvml", False),
         ("scrape", True),
+    ]
+
+
+def test_endpoints_that_gave_nothing_are_not_listed_as_read(exporter: str) -> None:
+    closed, missing = "http://127.0.0.1:9/metrics", exporter.replace("/metrics", "/other")
+    pages = ", ".join(f"{{url: '{url}'}}" for url in (closed, exporter, missing))
+    found = probe_source("scrape", gpu(f"scrape: {{endpoints: [{pages}]}}"), SystemClock())
+    assert found.candidate.usable
+    assert found.candidate.message == f"1 GPU at {exporter} (2 of 3 endpoints gave nothing)"
+    assert found.candidate.silent == [closed, missing]
+    told = [problem.message for problem in found.candidate.problems]
+    assert told[0] == f"{closed}: connection refused; is the exporter running?"
+    assert told[1].startswith(f"{missing}: answered 404")
+
+
+def test_every_problem_of_a_probe_of_dcgm_is_kept_with_its_remedy() -> None:
+    problems = (ProbeProblem("no GPU", "load it"), ProbeProblem("too new", "match them"))
+    found = dcgm_probe(DcgmProbe(address="x:1", reachable=True, problems=problems, complete=True))
+    assert [(each.message, each.remedy) for each in found.candidate.problems] == [
+        ("no GPU", "load it"),
+        ("too new", "match them"),
     ]
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import NOWHERE, run, run_process, run_until, started
+from tests.sources.scrape.server import gone, page, serving
 from tests.waiting import HANGS_S, wait_until
 
 GPUS = "gpus=2 gpm.5=43.75 sm_clock=1410"
@@ -118,6 +119,20 @@ def test_doctor_tells_for_each_gpu_source_clock_and_ofu(
     assert done.stdout.count("OFU 33.7% just now") == 2
     assert done.stdout.count("- dcgm: does not work here, see above") == 2
     assert done.stdout.endswith("the agent can run\n")
+
+
+def test_doctor_lists_an_endpoint_that_gives_nothing_and_ends_with_1(tmp_path: Path) -> None:
+    good = 'DCGM_FI_DEV_GPU_TEMP{gpu="0",UUID="GPU-1",modelName="NVIDIA H100 80GB HBM3"} 40\n'
+    with serving(page(good)) as server, gone() as closed:
+        (tmp_path / "c.yaml").write_text(
+            "receivers:\n  gpu:\n    source: scrape\n    interval: 100ms\n"
+            f"    scrape: {{endpoints: [{{url: '{server.url}'}}, {{url: '{closed}'}}]}}\n"
+        )
+        done = run(tmp_path, "doctor", "-c", "c.yaml")
+    assert done.returncode == 1
+    assert f"+ scrape   1 GPU at {server.url} (1 of 2 endpoints gave nothing)" in done.stdout
+    assert f"      - {closed}: connection refused; is the exporter running?" in done.stdout
+    assert done.stdout.endswith(f"the agent can run, without {closed}\n")
 
 
 def test_a_finding_is_told_as_a_card_and_can_be_explained(

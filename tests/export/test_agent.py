@@ -46,6 +46,24 @@ def test_nothing_reported_is_nothing_sent() -> None:
         assert made.collect({}) is None
 
 
+def test_troubles_are_counted_and_up_is_the_last_answer_of_each_target() -> None:
+    with agent() as made:
+        made.troubled("scrape", "http://b", "failed")
+        made.troubled("scrape", "http://b", "failed")
+        made.answered("scrape", {"http://a": True, "http://gone": True})
+        made.answered("scrape", {"http://a": True, "http://b": False})
+        found = collected(made)
+    ((key, point),) = found["ofu.source.troubles"].items()
+    assert dict(key) == {
+        "ofu.source": "scrape", "ofu.source.target": "http://b", "error.type": "failed",
+    }  # fmt: skip
+    assert point.as_int == 2
+    up = found["ofu.source.up"]
+    assert {dict(k)["ofu.source.target"]: p.as_int for k, p in up.items()} == {
+        "http://a": 1, "http://b": 0,
+    }  # fmt: skip
+
+
 def test_counts_and_durations_carry_the_attributes_of_the_registry() -> None:
     with agent() as made:
         made.sampled("nvml", 0.004)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import http.client
 from urllib.parse import urlsplit
 
-from otel_ofu.model import GapReason
+from otel_ofu.model import GapReason, Trouble
 from otel_ofu.model.errors import SourceError
 from otel_ofu.net.http_client import HttpClient, HttpError, HttpFailure, Response
 from otel_ofu.net.secrets import SecretError, authorization
@@ -28,10 +28,11 @@ _FAILURES = {
 
 
 class FetchError(SourceError):
-    """The endpoint gave no page; `reason` is for the gaps in place of its values."""
+    """The endpoint `target` gave no page; `reason` is for the gaps in place of its values."""
 
-    def __init__(self, message: str, reason: GapReason = GapReason.FAILED) -> None:
-        super().__init__(message)
+    def __init__(self, target: str, detail: str, reason: GapReason = GapReason.FAILED) -> None:
+        super().__init__(f"{target}: {detail}")
+        self.trouble = Trouble(target, reason.value, detail)
         self.reason = reason
 
 
@@ -103,4 +104,4 @@ class Fetcher:
         return body.decode("utf-8", errors="replace")
 
     def _error(self, text: str, reason: GapReason = GapReason.FAILED) -> FetchError:
-        return FetchError(f"{self._endpoint.name}: {text}", reason)
+        return FetchError(self._endpoint.name, text, reason)

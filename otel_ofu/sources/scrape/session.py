@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.catalog.vendors import Vendors
-from otel_ofu.model import Gap, GapReason, Reading, Window
+from otel_ofu.model import Gap, GapReason, Reading, Trouble, Window
 from otel_ofu.model.clock import Clock
 from otel_ofu.sources.scrape.client import Fetcher, FetchError
 from otel_ofu.sources.scrape.freshness import FORGET_AFTER_S, Age, DeviceValues, Freshness
@@ -34,12 +34,12 @@ class ScrapeContext:
 class ScrapeResult:
     """One read of one endpoint. `answered` is whether it gave a page that could be read.
 
-    `problem` is what is wrong with it, in a text that does not change while it lasts, or empty.
+    `troubles` are what is wrong with it, each in a text that does not change while it lasts.
     """
 
     readings: Sequence[Reading]
     answered: bool
-    problem: str = ""
+    troubles: Sequence[Trouble] = ()
 
 
 @dataclass(slots=True)
@@ -71,9 +71,9 @@ class ScrapeTarget:
             self.rows = ()
             gap = Gap(error.reason, str(error))
             absent = [self._absent(known.row, now_s, gap) for known in self._known.values()]
-            return ScrapeResult(absent, answered=False, problem=str(error))
+            return ScrapeResult(absent, answered=False, troubles=(error.trouble,))
         readings = [*self._readings(now_s), *self._vanished(now_s)]
-        return ScrapeResult(readings, answered=True, problem=self._complaint(page))
+        return ScrapeResult(readings, answered=True, troubles=self._malformed_lines(page))
 
     def close(self) -> None:
         self._fetcher.close()
@@ -92,8 +92,9 @@ class ScrapeTarget:
         known = ", ".join(self._tools.vendors.profiles)
         bad = f"; {page.first_malformed}" if page.malformed else ""
         return FetchError(
-            f"{self.endpoint.name}: no GPU on this page that a profile knows"
-            f" (its first metrics: {first}; profiles: {known}){bad}"
+            self.endpoint.name,
+            "no GPU on this page that a profile knows"
+            f" (its first metrics: {first}; profiles: {known}){bad}",
         )
 
     def _readings(self, now_s: float) -> Iterable[Reading]:
@@ -120,17 +121,17 @@ class ScrapeTarget:
         age = Age(Window(now_s - self._tools.interval_s, now_s), gap)
         return _reading(row, age)
 
-    def _complaint(self, page: MetricsPage) -> str:
+    def _malformed_lines(self, page: MetricsPage) -> Sequence[Trouble]:
         # Families stand in random order: the first bad line differs from page to page, and a
-        # complaint that changes each time would be logged each time.
+        # trouble that changes each time would be logged each time.
         if not page.malformed:
             self._malformed = ""
-        elif not self._malformed:
-            self._malformed = (
-                f"{self.endpoint.name}: lines that are not in the Prometheus text format"
-                f" ({page.malformed}), the first is {page.first_malformed}"
-            )
-        return self._malformed
+            return ()
+        self._malformed = self._malformed or (
+            "lines that are not in the Prometheus text format"
+            f" ({page.malformed}), the first is {page.first_malformed}"
+        )
+        return (Trouble(self.endpoint.name, "malformed", self._malformed),)
 
 
 def _reading(row: DeviceRow, age: Age) -> Reading:

@@ -14,7 +14,7 @@ from threading import Thread
 
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.catalog.vendors import Vendors, load_vendors
-from otel_ofu.model import Device, Reading
+from otel_ofu.model import Device, Reading, Trouble
 from otel_ofu.model.clock import Clock
 from otel_ofu.model.errors import SourceError
 from otel_ofu.sources.scrape.identity import SOURCE_NAME
@@ -56,27 +56,29 @@ class ScrapeSource:
         self._vendors = vendors or load_vendors()
         tools = ScrapeContext(self._vendors, registry, clock, interval_s)
         self._targets = [ScrapeTarget(endpoint, tools) for endpoint in endpoints]
-        self._problems: dict[str, str] = {}
+        self._results: Sequence[tuple[str, ScrapeResult]] = ()
 
     @property
     def name(self) -> str:
         return SOURCE_NAME
 
-    @property
-    def problems(self) -> Mapping[str, str]:
-        """PageEndpoint -> what is wrong with it since the last read; empty when all is well."""
-        return self._problems
+    def troubles(self) -> Sequence[Trouble]:
+        """What is wrong with the endpoints since the last read."""
+        return [trouble for _, result in self._results for trouble in result.troubles]
+
+    def targets(self) -> Mapping[str, bool]:
+        """Endpoint -> whether it gave a page that could be read."""
+        answered = dict.fromkeys((name for name, _ in self._results), True)
+        return answered | {name: False for name, result in self._results if not result.answered}
 
     def read(self, now_s: float) -> Sequence[Reading]:
-        rounds = self._rounds(now_s)
-        self._problems = {
-            target.endpoint.name: answer.problem
-            for target, answer in zip(self._targets, rounds, strict=True)
-            if answer.problem
-        }
-        if not any(answer.answered for answer in rounds):
-            raise SourceError("; ".join(self._problems.values()) or "no endpoint is configured")
-        return self._once(rounds)
+        results = self._rounds(now_s)
+        names = [target.endpoint.name for target in self._targets]
+        self._results = tuple(zip(names, results, strict=True))
+        if not any(result.answered for result in results):
+            details = (f"{trouble.target}: {trouble.detail}" for trouble in self.troubles())
+            raise SourceError("; ".join(details) or "no endpoint is configured")
+        return self._once(results)
 
     def describe(self) -> Sequence[EndpointReport]:
         """What the last `read` found, endpoint by endpoint."""

@@ -81,3 +81,11 @@ def serving(answer: Answer, tls: ssl.SSLContext | None = None) -> Iterator[Serve
 
 def page(text: str) -> Answer:
     return lambda exchange: exchange.reply(text.encode())
+
+
+@contextlib.contextmanager
+def gone() -> Iterator[str]:
+    """An address where nothing listens."""
+    with serving(page("")) as server:
+        url = server.url
+    yield url

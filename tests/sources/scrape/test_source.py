@@ -14,7 +14,7 @@ from otel_ofu.sources import Source
 from otel_ofu.sources.scrape import ScrapeSource, endpoint_at
 from otel_ofu.sources.scrape.freshness import FORGET_AFTER_S
 from tests.sources.scrape.golden import PAGES
-from tests.sources.scrape.server import Server, page, serving
+from tests.sources.scrape.server import Server, gone, page, serving
 from tests.waiting import HANGS_S
 
 INTERVAL_S = 10.0
@@ -43,14 +43,6 @@ def source_of(*urls: str) -> Iterator[ScrapeSource]:
         source.close()
 
 
-@contextlib.contextmanager
-def gone() -> Iterator[str]:
-    """An address where nothing listens."""
-    with serving(page("")) as server:
-        url = server.url
-    yield url
-
-
 def by_uuid(readings: Sequence[Reading]) -> dict[str, Reading]:
     found = {reading.device.uuid: reading for reading in readings}
     assert len(found) == len(readings)
@@ -70,7 +62,8 @@ def test_a_page_becomes_readings() -> None:
     assert busy.values["tensor_active"] == 0.4375
     assert (busy.window.start_s, busy.window.end_s) == (90.0, 100.0)
     assert busy.owner["k8s.pod.name"] == "train-0"
-    assert source.problems == {}
+    assert source.troubles() == []
+    assert source.targets() == {server.url: True}
 
 
 def test_a_page_that_was_not_refreshed_is_not_counted_twice() -> None:
@@ -109,10 +102,12 @@ def test_one_endpoint_that_is_away_gives_gaps_and_the_others_go_on() -> None:
         assert readings["GPU-0"].values["tensor_active"] == 0.5
         assert readings["GPU-1"].values == {}
         assert readings["GPU-1"].gaps["tensor_active"].reason is GapReason.FAILED
-        assert source.problems.keys() == {two.url}
+        assert [trouble.target for trouble in source.troubles()] == [two.url]
+        assert source.targets() == {one.url: True, two.url: False}
         two.answer = page(gpus(1, step=2))
         assert by_uuid(source.read(20.0))["GPU-1"].values["tensor_active"] == 0.5
-        assert source.problems == {}
+        assert source.troubles() == []
+        assert source.targets() == {one.url: True, two.url: True}
 
 
 def test_when_no_endpoint_answers_all_are_named() -> None:
@@ -121,7 +116,8 @@ def test_when_no_endpoint_answers_all_are_named() -> None:
             source.read(0.0)
         assert one in str(caught.value)
         assert two in str(caught.value)
-        assert source.problems.keys() == {one, two}
+        assert [trouble.target for trouble in source.troubles()] == [one, two]
+        assert source.targets() == {one: False, two: False}
 
 
 def test_a_reload_of_the_exporter_is_a_gap_that_passes() -> None:
@@ -181,12 +177,13 @@ def test_malformed_lines_are_a_problem_in_words_that_last() -> None:
             bad = 'DCGM_FI_DEV_GPU_TEMP{gpu="0"\n'
             server.answer = page("#\n" * i + bad + gpus(0, step=i))
             assert len(source.read(10.0 * i)) == 1
-            complaints.add(source.problems[server.url])
+            complaints |= set(source.troubles())
         (complaint,) = complaints
-        assert "line 1: DCGM_FI_DEV_GPU_TEMP" in complaint
+        assert (complaint.target, complaint.reason) == (server.url, "malformed")
+        assert "line 1: DCGM_FI_DEV_GPU_TEMP" in complaint.detail
         server.answer = page(gpus(0, step=3))
         source.read(40.0)
-        assert source.problems == {}
+        assert source.troubles() == []
 
 
 def test_a_mixed_page_is_read_by_all_its_profiles() -> None:
