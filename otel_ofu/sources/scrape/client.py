@@ -5,6 +5,7 @@ Enters: an endpoint. Leaves: the text of its page, or a `FetchError` that names 
 
 from __future__ import annotations
 
+import codecs
 import http.client
 from urllib.parse import urlsplit
 
@@ -34,6 +35,12 @@ class FetchError(SourceError):
         super().__init__(f"{target}: {detail}")
         self.trouble = Trouble(target, reason.value, detail)
         self.reason = reason
+
+
+def decoded(body: bytes) -> str:
+    """A page as text: UTF-8, or UTF-16 where its byte-order mark says so."""
+    is_utf_16 = body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return body.decode("utf-16" if is_utf_16 else "utf-8", errors="replace")
 
 
 class Fetcher:
@@ -99,9 +106,7 @@ class Fetcher:
             )
         if "html" in response.content_type or body.lstrip()[:1] == b"<":
             raise self._error("answered with HTML, not metrics; exporters mostly use /metrics")
-        if not body.endswith(b"\n"):
-            raise self._error("the page was cut off: its last line has no end")
-        return body.decode("utf-8", errors="replace")
+        return decoded(body)
 
     def _error(self, text: str, reason: GapReason = GapReason.FAILED) -> FetchError:
         return FetchError(self._endpoint.name, text, reason)

@@ -18,9 +18,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from otel_ofu.model import Gap, GapReason, Window
+from otel_ofu.sources.scrape.stamps import STALE_AFTER_PERIODS
 
-STALE_AFTER_PERIODS = 3
-"""A page may be late; one that stands still for longer than this is an exporter's fault."""
 FORGET_AFTER_S = 600.0
 """A device that was not on the page for so long is new when it comes back."""
 _LEARN_FROM = 5  # starting value: the last refresh periods

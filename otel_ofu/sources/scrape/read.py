@@ -1,14 +1,13 @@
 """From the samples of a page to devices.
 
-Enters: a `MetricsPage`, the profiles of all exporters, the registry. Leaves: a `DeviceRow` for each
-device: values in registry units, gaps, owner. Series that repeat a device for each of its owners
-are never summed.
+Enters: a `MetricsPage`, the profiles of all exporters, the registry, the stamps that are taken.
+Leaves: a `DeviceRow` for each device: values in registry units, gaps, owner. Series that repeat a
+device for each of its owners are never summed.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from otel_ofu.catalog.registry import Registry
@@ -16,11 +15,10 @@ from otel_ofu.catalog.vendors import (
     OPERAND,
     ExporterProfile,
     MetricCandidate,
-    MetricRatio,
-    Over,
     Vendors,
 )
 from otel_ofu.model import Device, Gap, GapReason
+from otel_ofu.sources.scrape.cells import DeviceCells, absence, below
 from otel_ofu.sources.scrape.identity import (
     DeviceSlot,
     Labels,
@@ -30,116 +28,7 @@ from otel_ofu.sources.scrape.identity import (
     slot_of,
 )
 from otel_ofu.sources.scrape.parse import MetricsPage, Sample
-
-_MEANING = (
-    (GapReason.NOT_READY, "DCGM has no value"),
-    (GapReason.NOT_SUPPORTED, "DCGM does not find it"),
-    (GapReason.NOT_SUPPORTED, "DCGM does not support it on this device"),
-    (GapReason.NOT_PERMITTED, "DCGM may not read it"),
-)
-# In the order of _MEANING. Source: dcgm_structs.h, DCGM_INT32_BLANK, DCGM_INT64_BLANK,
-# DCGM_FP64_BLANK and the three that follow each.
-_INT32 = 0x7FFFFFF0
-_INT64 = 0x7FFFFFFFFFFFFFF0
-_FP64 = 2.0**47
-_INT64_AS_FLOAT = 9.2e18
-
-
-def absence(text: str, value: float, *, dcgm: bool, is_gauge: bool) -> Gap | None:
-    """The gap for `value`, which stands on the page as `text`; None if it is a value.
-
-    Totals may pass 2^47, so that double blank is tested in gauges only; 32-bit blanks are
-    compared for equality, for a clock in Hz passes them.
-    """
-    if math.isnan(value):
-        is_nan = text.lstrip("+-").lower() == "nan"
-        return Gap(GapReason.NOT_READY if is_nan else GapReason.FAILED, text[:80])
-    if not dcgm:
-        return None
-    offset = _blank(text, value, is_gauge=is_gauge)
-    return None if offset is None else Gap(*_MEANING[offset])
-
-
-def _blank(text: str, value: float, *, is_gauge: bool) -> int | None:
-    if (
-        value >= _INT64_AS_FLOAT
-    ):  # as floats the four are the same number: the text tells them apart
-        exact = int(text) - _INT64 if text.isdigit() else 0
-        return exact if 0 <= exact < len(_MEANING) else 0
-    if is_gauge and value >= _FP64:
-        exact = int(value - _FP64)
-        return exact if exact < len(_MEANING) else 0
-    return int(value - _INT32) if value in range(_INT32, _INT32 + len(_MEANING)) else None
-
-
-@dataclass(slots=True)
-class _Cell:
-    rank: int
-    over: Over
-    values: list[float] = field(default_factory=list)
-    gap: Gap | None = None
-
-    def value(self) -> float:
-        match self.over:
-            case "mean":
-                return sum(self.values) / len(self.values)
-            case "max":
-                return max(self.values)
-            case "first":
-                return self.values[0]
-
-
-class DeviceCells:
-    """Collects what a page has of one device; read it once with `settle`."""
-
-    def __init__(self) -> None:
-        self._cells: dict[str, _Cell] = {}
-
-    def put(self, key: str, rank: int, over: Over, value: float | Gap) -> None:
-        """A lower rank replaces what is there, an equal one joins it; a value replaces a gap."""
-        cell = self._cells.get(key)
-        is_gap = isinstance(value, Gap)
-        if cell is not None and _keeps(cell, rank, is_gap=is_gap):
-            return
-        if cell is None or rank != cell.rank:
-            cell = self._cells[key] = _Cell(rank, over)
-        if isinstance(value, Gap):
-            cell.gap = cell.gap or value
-        else:
-            cell.values.append(value)
-
-    def settle(
-        self, ratios: Iterable[MetricRatio], registry: Registry
-    ) -> tuple[dict[str, float], dict[str, Gap]]:
-        """The values in range and the gaps; a key is in one of them."""
-        values = {key: cell.value() for key, cell in self._cells.items() if cell.values}
-        gaps = {key: cell.gap for key, cell in self._cells.items() if cell.gap and not cell.values}
-        for ratio in ratios:
-            over, under = values.get(ratio.over), values.get(ratio.under)
-            if ratio.key not in values and over is not None and under is not None:
-                values[ratio.key] = over / under if under else float("nan")
-        for key in [key for key in values if not key.startswith(OPERAND)]:
-            gap = registry.check(key, values[key])
-            if gap is not None:
-                gaps[key] = gap
-        return (
-            {k: v for k, v in values.items() if k not in gaps and not k.startswith(OPERAND)},
-            {k: gap for k, gap in gaps.items() if not k.startswith(OPERAND)},
-        )
-
-
-def _keeps(cell: _Cell, rank: int, *, is_gap: bool) -> bool:
-    if is_gap:
-        return bool(cell.values) or rank > cell.rank
-    return bool(cell.values) and rank > cell.rank
-
-
-def below(least: float, value: float) -> Gap | None:
-    """The gap for a raw value that is too small to be in the unit of its row."""
-    if 0 < value < least:
-        return Gap(GapReason.OUT_OF_RANGE, f"{value:g} is too small for this metric's unit")
-    return None
-
+from otel_ofu.sources.scrape.stamps import StampLimits
 
 _CLOCK = "sm_clock"
 _TENSOR = "tensor_active"
@@ -149,7 +38,10 @@ _FULL_PERCENT = 100
 
 @dataclass(frozen=True, slots=True)
 class DeviceRow:
-    """One device of one page. `timestamp_s` is the newest of its samples, if they have one."""
+    """One device of one page. `stamps` are the times of the values that have one (Unix time).
+
+    `newest_s` is the last stamp of all its samples, those that are too old included.
+    """
 
     device: Device
     profile_id: str
@@ -157,7 +49,8 @@ class DeviceRow:
     gaps: Mapping[str, Gap]
     owner: Mapping[str, str]
     quality: str
-    timestamp_s: float | None
+    stamps: Mapping[str, float]
+    newest_s: float | None
 
 
 @dataclass(slots=True)
@@ -168,13 +61,20 @@ class _Draft:
     has_own_series: bool
     cells: DeviceCells = field(default_factory=DeviceCells)
     label_sets: dict[int, Labels] = field(default_factory=dict)
-    timestamp_s: float | None = None
+    newest_s: float | None = None
 
 
 class PageMapping:
     """Maps one page; make one for each page."""
 
-    def __init__(self, vendors: Vendors, registry: Registry, endpoint_host: str) -> None:
+    def __init__(
+        self,
+        vendors: Vendors,
+        registry: Registry,
+        endpoint_host: str,
+        limits: StampLimits,
+    ) -> None:
+        self._limits = limits
         self._vendors = vendors
         self._registry = registry
         self._endpoint_host = endpoint_host
@@ -182,6 +82,7 @@ class PageMapping:
         self._slots: dict[tuple[str, int], DeviceSlot | None] = {}
         self._percent: frozenset[str] = frozenset()
         self._divided: set[DeviceSlot] = set()
+        self._is_cut_off = False
 
     def devices(self, page: MetricsPage) -> list[DeviceRow]:
         """The devices of the page, those that only their MIG instances name included."""
@@ -189,6 +90,7 @@ class PageMapping:
         self._percent = frozenset(
             s.name for s in page.samples if s.name in percent_names and 1 < s.value <= _FULL_PERCENT
         )
+        self._is_cut_off = page.cut_off is not None
         for sample in page.samples:
             self._add(sample)
         moved = moved_labels(
@@ -220,13 +122,22 @@ class PageMapping:
         if draft is None or not draft.has_own_series:
             cells = draft.cells if draft else DeviceCells()
             draft = self._drafts[slot] = _Draft(labels, has_own_series=True, cells=cells)
-        draft.label_sets[id(labels)] = labels
-        if sample.timestamp_s is not None:
-            draft.timestamp_s = max(draft.timestamp_s or sample.timestamp_s, sample.timestamp_s)
+        untimely = self._untimely(draft, sample)
+        if not untimely:  # the labels of a sample of yesterday do not tell whose the GPU is
+            draft.label_sets[id(labels)] = labels
         instance_keys = candidate.profile.instance_keys
         of_whole = slot.instance and instance_keys and key not in instance_keys
         holder = self._drafts[slot.whole] if of_whole else draft
-        holder.cells.put(key, candidate.rank, candidate.row.over, self._value(candidate, sample))
+        value = untimely or self._value(candidate, sample)
+        holder.cells.put(key, candidate.rank, candidate.row.over, value, sample.timestamp_s)
+
+    def _untimely(self, draft: _Draft, sample: Sample) -> Gap | None:
+        if sample.timestamp_s is None:
+            return None
+        gap = self._limits.gap(sample.timestamp_s)
+        if gap is None or gap.reason is GapReason.STALE:
+            draft.newest_s = max(sample.timestamp_s, draft.newest_s or 0.0)
+        return gap
 
     def _value(self, candidate: MetricCandidate, sample: Sample) -> float | Gap:
         row = candidate.row
@@ -241,17 +152,30 @@ class PageMapping:
     def _row(self, slot: DeviceSlot, draft: _Draft, moved: Mapping[str, str]) -> DeviceRow:
         profile = self._vendors.profiles[slot.profile_id]
         device = self._device(slot, draft)
-        values, gaps = draft.cells.settle(profile.ratios, self._registry)
+        settled = draft.cells.settle(profile.ratios, self._registry)
+        values, gaps = settled.values, settled.gaps
         max_clock_hz = profile.max_clock_hz.get(device.model)
         if max_clock_hz is not None:
             values.setdefault("max_sm_clock", max_clock_hz)
         for key, remedy in _needs(profile, device, is_divided=slot in self._divided):
             if key not in values and key not in gaps:
-                gaps[key] = Gap(GapReason.NOT_SUPPORTED, remedy)
+                gaps[key] = self._absent(remedy)
         owner = owner_of(profile, draft.label_sets.values(), moved)
         return DeviceRow(
-            device, slot.profile_id, values, gaps, owner, profile.quality, draft.timestamp_s
+            device,
+            slot.profile_id,
+            values,
+            gaps,
+            owner,
+            profile.quality,
+            settled.stamps,
+            draft.newest_s,
         )
+
+    def _absent(self, remedy: str) -> Gap:
+        if self._is_cut_off:
+            return Gap(GapReason.FAILED, "the page is cut off")
+        return Gap(GapReason.NOT_SUPPORTED, remedy)
 
     def _device(self, slot: DeviceSlot, draft: _Draft) -> Device:
         whole_uuid = ""

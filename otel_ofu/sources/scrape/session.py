@@ -5,29 +5,16 @@ Enters: instants. Leaves: a `Reading` for each of its devices, and what is wrong
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from otel_ofu.catalog.registry import Registry
-from otel_ofu.catalog.vendors import Vendors
 from otel_ofu.model import Gap, GapReason, Reading, Trouble, Window
-from otel_ofu.model.clock import Clock
 from otel_ofu.sources.scrape.client import Fetcher, FetchError
-from otel_ofu.sources.scrape.freshness import FORGET_AFTER_S, Age, DeviceValues, Freshness
-from otel_ofu.sources.scrape.identity import SOURCE_NAME
-from otel_ofu.sources.scrape.parse import MetricsPage, parse
-from otel_ofu.sources.scrape.read import DeviceRow, PageMapping
+from otel_ofu.sources.scrape.freshness import FORGET_AFTER_S
+from otel_ofu.sources.scrape.page import PageReader, ScrapeContext, reading_of
+from otel_ofu.sources.scrape.parse import MetricsPage
+from otel_ofu.sources.scrape.read import DeviceRow
 from otel_ofu.sources.scrape.settings import PageEndpoint
-
-
-@dataclass(frozen=True, slots=True)
-class ScrapeContext:
-    """What all targets share."""
-
-    vendors: Vendors
-    registry: Registry
-    clock: Clock
-    interval_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,53 +45,39 @@ class ScrapeTarget:
         self.rows: Sequence[DeviceRow] = ()
         self._tools = tools
         self._fetcher = Fetcher(endpoint)
-        self._freshness = Freshness(tools.interval_s)
+        self._pages = PageReader(tools, endpoint.host)
         self._known: dict[str, _LastSeen] = {}
         self._malformed = ""
 
     def read(self, now_s: float) -> ScrapeResult:
         """Never raises for what the endpoint does."""
         try:
-            page = parse(self._fetcher.fetch(), self._tools.vendors.candidates)
-            self.rows = self._devices(page)
+            read = self._pages.read(self._fetcher.fetch(), now_s)
+            if not read.rows:
+                raise self._unknown(read.page)
         except FetchError as error:
             self.rows = ()
             gap = Gap(error.reason, str(error))
             absent = [self._absent(known.row, now_s, gap) for known in self._known.values()]
             return ScrapeResult(absent, answered=False, troubles=(error.trouble,))
-        readings = [*self._readings(now_s), *self._vanished(now_s)]
-        return ScrapeResult(readings, answered=True, troubles=self._malformed_lines(page))
+        self.rows = read.rows
+        self._known |= {row.device.uuid: _LastSeen(row, now_s) for row in read.rows}
+        readings = [*read.readings, *self._vanished(now_s)]
+        return ScrapeResult(readings, answered=True, troubles=self._line_troubles(read.page))
 
     def close(self) -> None:
         self._fetcher.close()
-
-    def _devices(self, page: MetricsPage) -> Sequence[DeviceRow]:
-        tools = self._tools
-        mapping = PageMapping(tools.vendors, tools.registry, self.endpoint.host)
-        rows = mapping.devices(page)
-        if not rows:
-            raise self._unknown(page)
-        return rows
 
     def _unknown(self, page: MetricsPage) -> FetchError:
         names = {sample.name: None for sample in page.samples}
         first = ", ".join([*names, *page.others][:5]) or "none"
         known = ", ".join(self._tools.vendors.profiles)
-        bad = f"; {page.first_malformed}" if page.malformed else ""
+        bad = f"; {page.problems[0]}" if page.problems else ""
         return FetchError(
             self.endpoint.name,
             "no GPU on this page that a profile knows"
             f" (its first metrics: {first}; profiles: {known}){bad}",
         )
-
-    def _readings(self, now_s: float) -> Iterable[Reading]:
-        profiles = self._tools.vendors.profiles
-        assumed_s = max(profiles[row.profile_id].refresh_s for row in self.rows)
-        seen = {row.device.uuid: DeviceValues(row.values, row.timestamp_s) for row in self.rows}
-        ages = self._freshness.judge(now_s, seen, assumed_s)
-        for row in self.rows:
-            self._known[row.device.uuid] = _LastSeen(row, now_s)
-            yield _reading(row, ages[row.device.uuid])
 
     def _vanished(self, now_s: float) -> Iterable[Reading]:
         here = {row.device.uuid for row in self.rows}
@@ -118,32 +91,25 @@ class ScrapeTarget:
                 yield self._absent(known.row, now_s, gap)
 
     def _absent(self, row: DeviceRow, now_s: float, gap: Gap) -> Reading:
-        age = Age(Window(now_s - self._tools.interval_s, now_s), gap)
-        return _reading(row, age)
+        window = Window(now_s - self._tools.interval_s, now_s)
+        return reading_of(row, window, {}, {**row.gaps, **dict.fromkeys(row.values, gap)}, {})
 
-    def _malformed_lines(self, page: MetricsPage) -> Sequence[Trouble]:
-        # Families stand in random order: the first bad line differs from page to page, and a
-        # trouble that changes each time would be logged each time.
+    def _line_troubles(self, page: MetricsPage) -> Sequence[Trouble]:
+        troubles = list(self._malformed_lines(page))
+        if page.cut_off is not None:
+            # Families stand in random order, so without the line: one text while it lasts.
+            detail = "the last line has no line feed: it may be cut off and is not read"
+            troubles.append(Trouble(self.endpoint.name, "cut_off", detail))
+        return troubles
+
+    def _malformed_lines(self, page: MetricsPage) -> Iterator[Trouble]:
+        # The first bad line differs from page to page as well, and a trouble that changes each
+        # time would be logged each time.
         if not page.malformed:
             self._malformed = ""
-            return ()
+            return
         self._malformed = self._malformed or (
             "lines that are not in the Prometheus text format"
-            f" ({page.malformed}), the first is {page.first_malformed}"
+            f" ({page.malformed}), the first is {page.problems[0]}"
         )
-        return (Trouble(self.endpoint.name, "malformed", self._malformed),)
-
-
-def _reading(row: DeviceRow, age: Age) -> Reading:
-    gaps = dict(row.gaps)
-    if age.gap is not None:
-        gaps |= dict.fromkeys(row.values, age.gap)
-    return Reading(
-        device=row.device,
-        window=age.window,
-        source=SOURCE_NAME,
-        values={} if age.gap else row.values,
-        gaps=gaps,
-        owner=row.owner,
-        quality=row.quality,
-    )
+        yield Trouble(self.endpoint.name, "malformed", self._malformed)

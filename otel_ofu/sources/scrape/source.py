@@ -18,7 +18,8 @@ from otel_ofu.model import Device, Reading, Trouble
 from otel_ofu.model.clock import Clock
 from otel_ofu.model.errors import SourceError
 from otel_ofu.sources.scrape.identity import SOURCE_NAME
-from otel_ofu.sources.scrape.session import ScrapeContext, ScrapeResult, ScrapeTarget
+from otel_ofu.sources.scrape.page import ScrapeContext
+from otel_ofu.sources.scrape.session import ScrapeResult, ScrapeTarget
 from otel_ofu.sources.scrape.settings import PageEndpoint
 
 MOST_AT_ONCE = 8

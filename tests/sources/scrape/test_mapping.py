@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_ofu.catalog.vendors import load_vendors
-from otel_ofu.model import GapReason
-from tests.sources.scrape.golden import PAGES, devices, render
+from otel_ofu.model import Gap, GapReason
+from tests.sources.scrape.golden import NOW_S, PAGES, devices, render
 
 NAMES = ["DCGM_FI_DEV_SM_CLOCK", "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"]
 
@@ -26,7 +26,7 @@ def test_a_page_gives_the_readings_that_were_reviewed(page: Path) -> None:
 @pytest.mark.parametrize("profile_id", load_vendors().profiles)
 def test_every_profile_has_a_sample_page(profile_id: str) -> None:
     reviewed = [json.loads(page.read_text("utf-8")) for page in PAGES.glob("*.json")]
-    found = {row["profile"] for rows in reviewed for row in rows}
+    found = {row.get("profile") for rows in reviewed for row in rows}
     assert profile_id in found, f"add a page of {profile_id} to {PAGES}, see golden.py"
 
 
@@ -152,6 +152,29 @@ def test_three_exporters_with_one_metric_name_are_told_apart(
 ) -> None:
     (row,) = devices(line + "\n")
     assert (row.profile_id, row.values["sm_clock"]) == (profile, clock_hz)
+
+
+def test_what_a_page_lacks_whose_end_is_missing_is_not_said_to_be_off() -> None:
+    (row,) = devices(f"DCGM_FI_DEV_SM_CLOCK{{{gpu()}}} 1410\nDCGM_FI_PROF_PIPE_TENSOR_ACT")
+    assert row.gaps["tensor_active"] == Gap(GapReason.FAILED, "the page is cut off")
+
+
+def clock_of_pod(pod: str, mhz: int, stamp: str) -> str:
+    labels = gpu(f'pod="{pod}"')
+    return f"DCGM_FI_DEV_SM_CLOCK{{{labels}}} {mhz} {stamp}\n"
+
+
+def test_of_two_series_of_one_device_the_newer_sample_counts() -> None:
+    lines = [clock_of_pod("a", 1000, "NOW-60s"), clock_of_pod("b", 1410, "NOW-1s")]
+    for order in (lines, lines[::-1]):
+        (row,) = devices("".join(order))
+        assert (row.values["sm_clock"], row.stamps["sm_clock"]) == (1.41e9, NOW_S - 1)
+
+
+def test_a_sample_of_yesterday_does_not_tell_whose_the_gpu_is() -> None:
+    (row,) = devices(clock_of_pod("old", 1000, "NOW-2h") + clock_of_pod("new", 1410, "NOW-1s"))
+    assert row.owner == {"k8s.pod.name": "new"}
+    assert row.values["sm_clock"] == 1.41e9
 
 
 def test_a_clock_in_an_unexpected_unit_is_a_gap() -> None:

@@ -6,12 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from otel_ofu.sources.scrape.parse import Sample, parse
+from otel_ofu.sources.scrape.parse import (
+    EXCERPT_CHARACTERS,
+    MOST_PROBLEMS,
+    LineProblem,
+    Sample,
+    parse,
+)
 
 
 def only(line: str) -> Sample:
     page = parse(line + "\n")
-    assert page.malformed == 0, page.first_malformed
+    assert page.malformed == 0, page.problems
     (sample,) = page.samples
     return sample
 
@@ -94,7 +100,7 @@ def test_the_value_is_kept_as_it_stands_on_the_page() -> None:
 def test_a_malformed_line_is_counted_and_the_rest_goes_on(line: str) -> None:
     page = parse(f"first 1\n{line}\n# comment\n\nlast 2\n")
     assert page.malformed == 1
-    assert page.first_malformed == f"line 2: {line}"
+    assert [str(problem) for problem in page.problems] == [f"line 2: {line}"]
     good = [s.name for s in page.samples if not math.isnan(s.value)]
     assert good == ["first", "last"]
 
@@ -107,11 +113,76 @@ def test_words_in_place_of_a_value_are_a_sample_without_a_number() -> None:
     assert sample.text == "ERROR - FAILED TO CONVERT TO STRING"
 
 
-def test_only_the_first_malformed_line_is_remembered_and_it_is_cut() -> None:
+def test_malformed_lines_are_remembered_with_their_numbers_and_cut() -> None:
     page = parse("a 1\nbad{" + "x" * 500 + "\nworse{\n")
     assert page.malformed == 2
-    assert page.first_malformed.startswith("line 2: bad{xxx")
-    assert len(page.first_malformed) < 140
+    first, second = page.problems
+    assert (first.line, second) == (2, LineProblem(3, "worse{"))
+    assert len(first.text) == EXCERPT_CHARACTERS
+
+
+def test_a_page_of_nothing_but_faults_keeps_a_few_and_counts_all() -> None:
+    page = parse("bad{\n" * (2 * MOST_PROBLEMS))
+    assert (page.malformed, len(page.problems)) == (2 * MOST_PROBLEMS, MOST_PROBLEMS)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'up{gpu="0" UUID="GPU-a"} 1',
+        'up{gpu="0"UUID="GPU-a"} 1',
+        'up{gpu="0",UUID="GPU-a" modelName="H100",b="1"} 1',
+        'up{gpu="0"} 1 # {trace_id="x"} 0.67 1 # {again="y"} 1',
+    ],
+)
+def test_a_label_is_never_part_of_the_one_before_it(line: str) -> None:
+    page = parse(f"{line}\n")
+    assert page.malformed == 1 or page.samples[0].labels == {"gpu": "0"}
+    assert all(" " not in value for s in page.samples for value in s.labels.values())
+
+
+@pytest.mark.parametrize(
+    ("line", "labels", "timestamp_s"),
+    [
+        ('up{a="b"} 1410 # {trace_id="x"} 0.67 1790000000', {"a": "b"}, None),
+        ('up{a="b"} 1410 1700000000123 # {trace_id="x"} 0.67', {"a": "b"}, 1700000000.123),
+        ('up{a="# {x}"} 1410 # {} 0.67', {"a": "# {x}"}, None),
+        ('up 1410 # {trace_id="}"} 0.67', {}, None),
+    ],
+)
+def test_the_value_of_an_exemplar_is_not_that_of_the_sample(
+    line: str, labels: dict[str, str], timestamp_s: float | None
+) -> None:
+    sample = only(line)
+    assert (sample.value, dict(sample.labels), sample.timestamp_s) == (1410, labels, timestamp_s)
+
+
+def test_a_hash_in_a_label_is_no_exemplar() -> None:
+    assert dict(only('up{a="one # {two",b="#"} 1').labels) == {"a": "one # {two", "b": "#"}
+
+
+def test_open_metrics_counts_its_stamps_in_seconds() -> None:
+    assert parse("up 1 1700000000.5\n# EOF\n").samples[0].timestamp_s == 1700000000.5
+    assert parse("up 1 1700000000500\n").samples[0].timestamp_s == 1700000000.5
+
+
+def test_a_byte_order_mark_belongs_to_no_name() -> None:
+    assert [s.name for s in parse("\ufeffup 1\ndown 2\n").samples] == ["up", "down"]
+
+
+def test_a_last_line_without_end_is_not_read_for_it_may_be_cut_off() -> None:
+    page = parse("up 1\ndown 0.4")
+    assert [s.name for s in page.samples] == ["up"]
+    assert page.cut_off == LineProblem(2, "down 0.4")
+
+
+@pytest.mark.parametrize("text", ["up 1\n", "up 1\n  ", "up 1\n# EOF", ""])
+def test_what_needs_no_end_is_not_cut_off(text: str) -> None:
+    assert parse(text).cut_off is None
+
+
+def test_a_sample_has_the_number_of_its_line() -> None:
+    assert [s.line for s in parse("# HELP\nup 1\n\ndown 2\n").samples] == [2, 4]
 
 
 def test_unwanted_names_are_passed_over_even_when_their_labels_are_broken() -> None:
@@ -137,6 +208,8 @@ def test_a_nan_is_a_value_and_not_a_malformed_line() -> None:
         "up{" + ",".join(f'l{i}="v"' for i in range(20_000)) + "} 1",
         "up{" + " " * 200_000,
         "{" * 200_000,
+        "up{" + '"#' * 100_000,
+        "up 1" + " # {" * 50_000,
     ],
 )
 def test_no_line_takes_more_than_linear_time(line: str) -> None:
@@ -182,7 +255,7 @@ def test_agrees_with_prometheus_client_on_valid_pages(page: list[str]) -> None:
         for s in family.samples
     ]
     found = parse(text)
-    assert found.malformed == 0, found.first_malformed
+    assert found.malformed == 0, found.problems
     ours = [(s.name, dict(s.labels), repr(s.value), s.timestamp_s) for s in found.samples]
     assert sorted(ours, key=repr) == sorted(expected, key=repr)
 
@@ -190,4 +263,4 @@ def test_agrees_with_prometheus_client_on_valid_pages(page: list[str]) -> None:
 @given(st.text(max_size=200))
 def test_never_raises_whatever_the_text(text: str) -> None:
     page = parse(text)
-    assert (page.malformed > 0) == bool(page.first_malformed)
+    assert (page.malformed > 0) == bool(page.problems)

@@ -186,6 +186,18 @@ def test_malformed_lines_are_a_problem_in_words_that_last() -> None:
         assert source.troubles() == []
 
 
+def test_a_page_without_a_last_line_feed_loses_its_last_line_and_says_so() -> None:
+    cut = page(gpus(0) + "DCGM_FI_DEV_GPU_TEMP{gpu=")
+    with serving(cut) as server, source_of(server.url) as source:
+        (reading,) = source.read(0.0)
+        (trouble,) = source.troubles()
+        server.answer = page(gpus(0, step=1))
+        source.read(10.0)
+        assert source.troubles() == []
+    assert reading.values["tensor_active"] == 0.5
+    assert (trouble.target, trouble.reason) == (server.url, "cut_off")
+
+
 def test_a_mixed_page_is_read_by_all_its_profiles() -> None:
     text = "".join((PAGES / f"{name}.prom").read_text() for name in ("dcgm_48", "gaudi"))
     with serving(page(text)) as server, source_of(server.url) as source:

@@ -1,0 +1,149 @@
+"""The values of one device of a page, from the samples that may give each.
+
+Enters: samples by registry key. Leaves: the values in range, the gaps, and the operands of events.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from otel_ofu.catalog.registry import Registry
+from otel_ofu.catalog.vendors import OPERAND, MetricRatio, Over
+from otel_ofu.model import Gap, GapReason
+
+_MEANING = (
+    (GapReason.NOT_READY, "DCGM has no value"),
+    (GapReason.NOT_SUPPORTED, "DCGM does not find it"),
+    (GapReason.NOT_SUPPORTED, "DCGM does not support it on this device"),
+    (GapReason.NOT_PERMITTED, "DCGM may not read it"),
+)
+# In the order of _MEANING. Source: dcgm_structs.h, DCGM_INT32_BLANK, DCGM_INT64_BLANK,
+# DCGM_FP64_BLANK and the three that follow each.
+_INT32 = 0x7FFFFFF0
+_INT64 = 0x7FFFFFFFFFFFFFF0
+_FP64 = 2.0**47
+_INT64_AS_FLOAT = 9.2e18
+
+
+def absence(text: str, value: float, *, dcgm: bool, is_gauge: bool) -> Gap | None:
+    """The gap for `value`, which stands on the page as `text`; None if it is a value.
+
+    Totals may pass 2^47, so that double blank is tested in gauges only; 32-bit blanks are
+    compared for equality, for a clock in Hz passes them.
+    """
+    if math.isnan(value):
+        is_nan = text.lstrip("+-").lower() == "nan"
+        return Gap(GapReason.NOT_READY if is_nan else GapReason.FAILED, text[:80])
+    if not dcgm:
+        return None
+    offset = _blank(text, value, is_gauge=is_gauge)
+    return None if offset is None else Gap(*_MEANING[offset])
+
+
+def _blank(text: str, value: float, *, is_gauge: bool) -> int | None:
+    if (
+        value >= _INT64_AS_FLOAT
+    ):  # as floats the four are the same number: the text tells them apart
+        exact = int(text) - _INT64 if text.isdigit() else 0
+        return exact if 0 <= exact < len(_MEANING) else 0
+    if is_gauge and value >= _FP64:
+        exact = int(value - _FP64)
+        return exact if exact < len(_MEANING) else 0
+    return int(value - _INT32) if value in range(_INT32, _INT32 + len(_MEANING)) else None
+
+
+@dataclass(slots=True)
+class _Cell:
+    rank: int
+    over: Over
+    values: list[float] = field(default_factory=list)
+    gap: Gap | None = None
+    stamp_s: float | None = None
+
+    def join(self, value: float, stamp_s: float | None) -> None:
+        """Takes one more series of the key; of one value only the newest counts."""
+        if self.over == "first" and self.values:
+            if stamp_s is None or self.stamp_s is None or stamp_s <= self.stamp_s:
+                return
+            self.values.clear()
+        self.values.append(value)
+        if stamp_s is not None:
+            self.stamp_s = max(stamp_s, self.stamp_s or stamp_s)
+
+    def value(self) -> float:
+        match self.over:
+            case "mean":
+                return sum(self.values) / len(self.values)
+            case "max":
+                return max(self.values)
+            case "first":
+                return self.values[0]
+
+
+@dataclass(frozen=True, slots=True)
+class SettledCells:
+    """Values in range and gaps, disjoint by key; stamps of values; operands (keys with @)."""
+
+    values: dict[str, float]
+    gaps: dict[str, Gap]
+    stamps: dict[str, float]
+    operands: dict[str, float]
+
+
+class DeviceCells:
+    """Collects what a page has of one device; read it once with `settle`."""
+
+    def __init__(self) -> None:
+        self._cells: dict[str, _Cell] = {}
+
+    def put(
+        self, key: str, rank: int, over: Over, value: float | Gap, stamp_s: float | None = None
+    ) -> None:
+        """A lower rank replaces what is there, an equal one joins it; a value replaces a gap."""
+        cell = self._cells.get(key)
+        is_gap = isinstance(value, Gap)
+        if cell is not None and _keeps(cell, rank, is_gap=is_gap):
+            return
+        if cell is None or rank != cell.rank:
+            cell = self._cells[key] = _Cell(rank, over)
+        if isinstance(value, Gap):
+            cell.gap = cell.gap or value
+        else:
+            cell.join(value, stamp_s)
+
+    def settle(self, ratios: Iterable[MetricRatio], registry: Registry) -> SettledCells:
+        """The values in range and the gaps; a key is in one of them."""
+        full = {key: cell for key, cell in self._cells.items() if cell.values}
+        gaps = {key: cell.gap for key, cell in self._cells.items() if cell.gap and not cell.values}
+        values = {key: cell.value() for key, cell in full.items()}
+        stamps = {key: cell.stamp_s for key, cell in full.items() if cell.stamp_s is not None}
+        for ratio in ratios:
+            over, under = values.get(ratio.over), values.get(ratio.under)
+            if ratio.key not in values and over is not None and under is not None:
+                values[ratio.key] = over / under if under else float("nan")
+                both = [stamps[key] for key in (ratio.over, ratio.under) if key in stamps]
+                stamps |= {ratio.key: min(both)} if both else {}
+        operands = {key: values.pop(key) for key in list(values) if key.startswith(OPERAND)}
+        checked = {key: registry.check(key, value) for key, value in values.items()}
+        gaps |= {key: gap for key, gap in checked.items() if gap is not None}
+        return SettledCells(
+            {key: value for key, value in values.items() if key not in gaps},
+            {key: gap for key, gap in gaps.items() if not key.startswith(OPERAND)},
+            {key: stamp_s for key, stamp_s in stamps.items() if key in values and key not in gaps},
+            operands,
+        )
+
+
+def _keeps(cell: _Cell, rank: int, *, is_gap: bool) -> bool:
+    if is_gap:
+        return bool(cell.values) or rank > cell.rank
+    return bool(cell.values) and rank > cell.rank
+
+
+def below(least: float, value: float) -> Gap | None:
+    """The gap for a raw value that is too small to be in the unit of its row."""
+    if 0 < value < least:
+        return Gap(GapReason.OUT_OF_RANGE, f"{value:g} is too small for this metric's unit")
+    return None

@@ -1,0 +1,129 @@
+"""One endpoint's pages, one after another: each becomes the readings of its devices.
+
+Enters: the text of a page and the instant of its read. Leaves: a `Reading` for each device, with a
+time for each sample that has one, and the lines that could not be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from otel_ofu.catalog.registry import Registry
+from otel_ofu.catalog.vendors import Vendors
+from otel_ofu.model import Gap, Reading, Window
+from otel_ofu.model.clock import Clock
+from otel_ofu.sources.scrape.freshness import Age, DeviceValues, Freshness
+from otel_ofu.sources.scrape.identity import SOURCE_NAME
+from otel_ofu.sources.scrape.parse import MetricsPage, parse
+from otel_ofu.sources.scrape.read import DeviceRow, PageMapping
+from otel_ofu.sources.scrape.stamps import (
+    FRESH_S,
+    STALE_AFTER_PERIODS,
+    StampedWindows,
+    StampLimits,
+    apart,
+)
+
+_FACTORS = ("tensor_active", "engine_busy", "sm_clock")
+"""What is multiplied to an OFU."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScrapeContext:
+    """What all targets share."""
+
+    vendors: Vendors
+    registry: Registry
+    clock: Clock
+    interval_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class PageReadings:
+    """One page: its samples and faults, its devices, and what they read."""
+
+    page: MetricsPage
+    rows: Sequence[DeviceRow]
+    readings: Sequence[Reading]
+
+
+class PageReader:
+    """Belongs to one endpoint; `host` names the devices of pages that name no host."""
+
+    def __init__(self, context: ScrapeContext, host: str) -> None:
+        self._context = context
+        self._host = host
+        self._freshness = Freshness(context.interval_s)
+        self._stamped = StampedWindows()
+
+    def read(self, text: str, now_s: float) -> PageReadings:
+        """The devices of a page; none is a page that no profile knows. Never raises."""
+        vendors = self._context.vendors
+        page = parse(text, vendors.candidates)
+        oldest_s = max(FRESH_S, STALE_AFTER_PERIODS * self._period_s(0.0))
+        limits = StampLimits(now_s, oldest_s)
+        rows = PageMapping(vendors, self._context.registry, self._host, limits).devices(page)
+        readings = list(self._readings(rows, now_s))
+        self._stamped.forget(now_s - oldest_s)
+        return PageReadings(page, rows, readings)
+
+    def _period_s(self, assumed_s: float) -> float:
+        """The time between two samples: as learned, else as the profile says."""
+        return max(self._freshness.learned_s or assumed_s, self._context.interval_s)
+
+    def _readings(self, rows: Sequence[DeviceRow], now_s: float) -> Iterator[Reading]:
+        profiles = self._context.vendors.profiles
+        assumed_s = max((profiles[row.profile_id].refresh_s for row in rows), default=0.0)
+        seen = {row.device.uuid: _seen(row) for row in rows}
+        ages = self._freshness.judge(now_s, seen, assumed_s)
+        for row in rows:
+            yield self._reading(row, ages[row.device.uuid], now_s, self._period_s(assumed_s))
+
+    def _reading(self, row: DeviceRow, age: Age, now_s: float, period_s: float) -> Reading:
+        windows, repeated = self._stamped.judge(row.device.uuid, row.stamps, now_s, period_s)
+        gaps = {**row.gaps, **repeated}
+        if age.gap is not None:
+            gaps |= {key: age.gap for key in row.values if key not in row.stamps}
+        times_s = {
+            key: row.stamps.get(key, now_s)
+            for key in _FACTORS
+            if key in row.values and key not in gaps
+        }
+        gaps |= apart(times_s, period_s)
+        values = {key: value for key, value in row.values.items() if key not in gaps}
+        own = {key: window for key, window in windows.items() if key in values}
+        return reading_of(row, _main_window(values, own, age.window), values, gaps, own)
+
+
+def reading_of(
+    row: DeviceRow,
+    window: Window,
+    values: Mapping[str, float],
+    gaps: Mapping[str, Gap],
+    windows: Mapping[str, Window],
+) -> Reading:
+    """The reading of a row; `windows` has the keys whose samples have times of their own."""
+    return Reading(
+        device=row.device,
+        window=window,
+        source=SOURCE_NAME,
+        values=values,
+        gaps=gaps,
+        owner=row.owner,
+        quality=row.quality,
+        windows={key: own for key, own in windows.items() if own != window},
+    )
+
+
+def _seen(row: DeviceRow) -> DeviceValues:
+    """What shows that a page is new: of stamped samples their stamps alone."""
+    plain = {key: value for key, value in row.values.items() if key not in row.stamps}
+    return DeviceValues(plain, row.newest_s)
+
+
+def _main_window(values: Mapping[str, float], own: Mapping[str, Window], of_read: Window) -> Window:
+    """The window of what matters most where every sample has its own, else that of the read."""
+    if not own or len(own) < len(values):
+        return of_read
+    return own.get("tensor_active") or max(own.values(), key=lambda window: window.end_s)

@@ -1,0 +1,142 @@
+"""Samples with times of their own: used once, over their own time, with what is as old as they."""
+
+import pytest
+
+from otel_ofu.catalog.registry import load_registry
+from otel_ofu.catalog.vendors import load_vendors
+from otel_ofu.model import GapReason, Reading, Window
+from otel_ofu.model.clock import VirtualClock
+from otel_ofu.sources.scrape.page import PageReader, ScrapeContext
+from otel_ofu.sources.scrape.stamps import AHEAD_S, FRESH_S
+from tests.sources.scrape.golden import NOW_S
+
+INTERVAL_S = 10.0
+SCRAPE_S = 30.0
+
+
+def line(name: str, value: float, stamp_s: float | None) -> str:
+    stamp = "" if stamp_s is None else f" {round(stamp_s * 1000)}"
+    return f'DCGM_FI_{name}{{gpu="0",UUID="GPU-0"}} {value}{stamp}\n'
+
+
+def page(tensor_s: float | None, clock_s: float | None, **more: tuple[float, float]) -> str:
+    return (
+        line("PROF_PIPE_TENSOR_ACTIVE", 0.4, tensor_s)
+        + line("DEV_SM_CLOCK", 1410, clock_s)
+        + "".join(line(name, value, stamp_s) for name, (value, stamp_s) in more.items())
+    )
+
+
+def reader() -> PageReader:
+    context = ScrapeContext(load_vendors(), load_registry(), VirtualClock(NOW_S), INTERVAL_S)
+    return PageReader(context, "node")
+
+
+def read_once(text: str, now_s: float = NOW_S) -> Reading:
+    (reading,) = reader().read(text, now_s).readings
+    return reading
+
+
+def test_the_window_of_a_reading_ends_with_its_samples() -> None:
+    of_page = reader()
+    windows = []
+    for i in range(3):
+        stamp_s = NOW_S + SCRAPE_S * i
+        (reading,) = of_page.read(page(stamp_s, stamp_s), stamp_s + 12).readings
+        windows.append(reading.window)
+    assert windows[1:] == [
+        Window(NOW_S + SCRAPE_S * i, NOW_S + SCRAPE_S * (i + 1)) for i in range(2)
+    ]
+    assert windows[0].end_s == NOW_S
+
+
+def test_a_stamped_sample_is_used_once() -> None:
+    of_page = reader()
+    used = []
+    for i in range(4):
+        (reading,) = of_page.read(page(NOW_S, NOW_S), NOW_S + INTERVAL_S * i).readings
+        used.append(reading.values.get("tensor_active"))
+        assert reading.values or {g.reason for g in reading.gaps.values()} == {GapReason.NOT_READY}
+    assert used == [0.4, None, None, None]
+
+
+def test_a_counter_has_the_time_between_its_own_samples() -> None:
+    def at(tick_s: float, joules: float) -> str:
+        return page(tick_s, tick_s, DEV_TOTAL_ENERGY_CONSUMPTION=(joules, tick_s - 5))
+
+    of_page = reader()
+    of_page.read(at(NOW_S, 1e6), NOW_S + 3)
+    (reading,) = of_page.read(at(NOW_S + SCRAPE_S, 2e6), NOW_S + SCRAPE_S + 3).readings
+    assert reading.window == Window(NOW_S, NOW_S + SCRAPE_S)
+    assert reading.window_of("energy") == Window(NOW_S - 5, NOW_S + SCRAPE_S - 5)
+    assert "tensor_active" not in reading.windows
+
+
+def test_a_page_with_and_without_stamps_has_the_window_of_the_read() -> None:
+    reading = read_once(page(None, NOW_S - 3))
+    assert reading.window == Window(NOW_S - INTERVAL_S, NOW_S)
+    assert reading.window_of("sm_clock").end_s == NOW_S - 3
+
+
+@pytest.mark.parametrize(
+    ("stamp_s", "reason"),
+    [
+        (NOW_S - FRESH_S - 1, GapReason.STALE),
+        (NOW_S - 7200, GapReason.STALE),
+        (NOW_S + AHEAD_S + 1, GapReason.OUT_OF_RANGE),
+        (1e300, GapReason.OUT_OF_RANGE),
+        (-0.001, GapReason.OUT_OF_RANGE),
+        (0.0, GapReason.OUT_OF_RANGE),
+    ],
+)
+def test_a_sample_of_another_time_is_not_one_of_now(stamp_s: float, reason: GapReason) -> None:
+    reading = read_once(page(stamp_s, stamp_s))
+    assert reading.values == {}
+    assert {gap.reason for gap in reading.gaps.values()} == {reason}
+    assert reading.owner == {}
+
+
+@pytest.mark.parametrize("age_s", [FRESH_S, 0.0, -AHEAD_S])
+def test_a_recent_sample_is_used(age_s: float) -> None:
+    assert read_once(page(NOW_S - age_s, NOW_S - age_s)).values["tensor_active"] == 0.4
+
+
+@pytest.mark.parametrize(
+    ("tensor_s", "clock_s", "old"),
+    [(NOW_S, NOW_S - 40, "sm_clock"), (NOW_S - 40, NOW_S, "tensor_active")],
+)
+def test_what_is_multiplied_belongs_to_one_period(
+    tensor_s: float, clock_s: float, old: str
+) -> None:
+    reading = read_once(page(tensor_s, clock_s))
+    assert reading.gaps[old].reason is GapReason.STALE
+    assert reading.values.keys() == {"tensor_active", "sm_clock"} - {old}
+
+
+def test_samples_of_one_period_are_multiplied() -> None:
+    assert len(read_once(page(NOW_S, NOW_S - SCRAPE_S)).values) == 2
+
+
+def test_a_page_that_is_refreshed_every_five_minutes_is_learned_and_used() -> None:
+    of_page, used = reader(), []
+    for i in range(120):
+        now_s = NOW_S + INTERVAL_S * i
+        stamp_s = NOW_S + 300 * (i // 30) - 150
+        (reading,) = of_page.read(page(stamp_s, stamp_s), now_s).readings
+        used.append("tensor_active" in reading.values)
+    assert sum(used[60:]) == 2
+
+
+def test_after_the_clock_was_set_back_stamps_are_used_again() -> None:
+    of_page = reader()
+    of_page.read(page(NOW_S, NOW_S), NOW_S)
+    (reading,) = of_page.read(page(NOW_S - 3600, NOW_S - 3600), NOW_S - 3600).readings
+    assert reading.values["tensor_active"] == 0.4
+
+
+def test_a_device_that_was_away_for_a_moment_does_not_count_its_samples_twice() -> None:
+    of_page = reader()
+    of_page.read(page(NOW_S, NOW_S), NOW_S)
+    of_page.read("\n", NOW_S + 10)
+    (reading,) = of_page.read(page(NOW_S, NOW_S), NOW_S + 20).readings
+    assert reading.values == {}
