@@ -69,7 +69,9 @@ def clock_share(
     measured: MeasuredValues, reference: ReferenceClock | Gap, cycles: CycleShare | None
 ) -> float | Gap:
     """SM clock over reference clock, from the counters where they are calibrated."""
-    clock_hz = measured.values.get("sm_clock") if cycles is None else cycles.clock_hz
+    at_end_hz = measured.values.get("sm_clock")
+    mean_hz = measured.values.get("sm_clock_mean", at_end_hz)
+    clock_hz = mean_hz if cycles is None else cycles.clock_hz
     if clock_hz is None:
         return measured.gap("sm_clock")
     if isinstance(reference, Gap):

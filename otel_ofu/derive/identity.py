@@ -13,6 +13,7 @@ from otel_ofu.derive.efficiency import ReferenceClock
 from otel_ofu.derive.precision import PrecisionDomain
 from otel_ofu.derive.settings import DeriverSettings
 from otel_ofu.model import Attribute, Device, Gap, Reading
+from otel_ofu.model.reading import MULTIPLEXED
 
 UNKNOWN_SKU = "unknown"
 
@@ -55,7 +56,7 @@ def window_attributes(
         "ofu.precision": domain.precision,
         "ofu.precision.source": domain.source,
     }
-    if reading.quality:
+    if reading.quality and reading.quality != MULTIPLEXED:  # how it was read is no identity
         found["ofu.quality"] = reading.quality
     if isinstance(reference, ReferenceClock):
         found["ofu.reference_clock"] = reference.clock_hz

@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+MULTIPLEXED = "multiplexed"
+"""`Reading.quality` of activity that the hardware may have counted for a part of the time only: the
+counters that the clients of an engine ask for take turns, and values are extrapolated."""
+
 
 class GapReason(StrEnum):
     """Why a value is absent. An absent value is never zero, carried forward or clamped."""
@@ -70,7 +74,7 @@ class Reading:
     about whose GPU it is (OpenTelemetry attribute names, e.g. `k8s.pod.name`, `ofu.job.id`).
     `windows` has the keys of `values` whose time is not `window`: a cumulative counter's own two
     samples, a sample that is older than the read. `quality` is empty for a true tensor measurement,
-    or a word such as `busy_proxy`.
+    or a word such as `busy_proxy` or `multiplexed`.
     """
 
     device: Device

@@ -8,7 +8,6 @@ asks, step by step, so that a step that hangs leaves what the steps before it fo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 
 import msgspec
 
@@ -66,12 +65,6 @@ class DcgmClient:
             return self._read(request)
         except EngineError as error:
             return self._failed(error)
-
-    def poll(self) -> None:
-        """Keep samples of what changes fast. A failure shows at the next `read`."""
-        if self._session is not None:
-            with suppress(EngineError):  # the next read fails as well, and reports it
-                self._session.poll()
 
     def close(self) -> None:
         self._disconnect()

@@ -149,6 +149,8 @@ def trouble(code: int, detail: str = "") -> DcgmTrouble:
 _INT32 = 0x7FFFFFF0
 _INT64 = 0x7FFFFFFFFFFFFFF0
 _DOUBLE = 2.0**47
+FIRST_BLANK = _INT32
+"""No number below it is a blank of any type."""
 
 
 class BlankKind(IntEnum):

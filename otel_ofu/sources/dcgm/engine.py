@@ -7,8 +7,10 @@ Source: dcgm_agent.h and dcgm_structs.h of DCGM 3.3 to 4.6.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
+import struct
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +22,7 @@ from otel_ofu.sources.dcgm.bindings import Bindings
 from otel_ofu.sources.dcgm.settings import EngineEndpoint
 from otel_ofu.sources.dcgm.wire import DcgmSample, Value
 
+Memory = bytes | memoryview
 Entity = tuple[int, int]
 """(entity group, entity id) as DCGM numbers them."""
 
@@ -54,31 +57,40 @@ def mig_entity(row: Any) -> MigEntity:  # noqa: ANN401 - c_dcgmMigHierarchyInfo_
     )
 
 
-def sample(raw: Any) -> DcgmSample:  # noqa: ANN401 - c_dcgmFieldValue_v1 or _v2
-    return DcgmSample(raw.fieldId, raw.status, raw.ts, _value(raw))
+# Values are unpacked from memory: the vendor's structures are 4 KiB each, and to read an attribute
+# of one in Python takes several microseconds. dcgm_structs.h: dcgmFieldValue_v1 and _v2; a version
+# of a structure never changes.
+_V1 = struct.Struct("=4xHHi4xq")
+_V2 = struct.Struct("=4xIIHHi4xq")
+_INT, _DOUBLE = struct.Struct("=q"), struct.Struct("=d")
+_TEXT_BYTES = 256
+_KIND_INT, _KIND_TIME, _KIND_DOUBLE, _KIND_TEXT = b"itds"
 
 
-def _value(raw: Any) -> Value:  # noqa: ANN401 - see above
-    kind = chr(raw.fieldType)
-    if kind in "it":
-        return int(raw.value.i64)
-    if kind == "d":
-        return float(raw.value.dbl)
-    if kind == "s":
-        return _text(raw.value.str)
+def _value(memory: Memory, offset: int, kind: int) -> Value:
+    if kind in {_KIND_INT, _KIND_TIME}:
+        return int(_INT.unpack_from(memory, offset)[0])
+    if kind == _KIND_DOUBLE:
+        return float(_DOUBLE.unpack_from(memory, offset)[0])
+    if kind == _KIND_TEXT:
+        text = bytes(memory[offset : offset + _TEXT_BYTES])
+        return text.partition(b"\0")[0].decode("utf-8", errors="replace")
     return None
 
 
-def _text(raw: str | bytes) -> str:
-    # The bindings' structures decode by themselves; plain ctypes ones do not.
-    return raw if isinstance(raw, str) else raw.decode("utf-8", errors="replace")
-
-
 def version(message: Any) -> str:  # noqa: ANN401 - c_dcgmVersionInfo_v2
-    text = _text(message.rawBuildInfoString)
+    raw = message.rawBuildInfoString
+    # The bindings' structures decode by themselves; plain ctypes ones do not.
+    text = raw if isinstance(raw, str) else raw.decode("utf-8", errors="replace")
     match = re.search(r"version:([^;]+)", text)
     return match[1] if match else text
 
+
+_V1_BYTES = _V1.size + 4096
+_ENUMERATION = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_uint, ctypes.c_uint, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p
+)
+"""dcgmFieldValueEntityEnumeration_f, with the values by their address."""
 
 CONNECT_TIMEOUT_MS = 2000  # starting value
 _EMPTY_GROUP = 1
@@ -102,10 +114,18 @@ class EngineError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class EngineWatch:
-    """A running watch: both handles, which `HostEngine` deletes."""
+    """Fields of a group of entities: both handles, which `HostEngine` deletes."""
 
     group: Any
     fields: Any
+
+
+@dataclass(frozen=True, slots=True)
+class SampleHistory:
+    """Samples, and the time of the engine from which on the next ones are to be asked for."""
+
+    rows: list[tuple[Entity, DcgmSample]]
+    next_us: int
 
 
 class HostEngine:
@@ -169,8 +189,6 @@ class HostEngine:
 
     def engine_version(self) -> str:
         """Version of the host engine; the bindings have no function for it, the library has."""
-        import ctypes  # noqa: PLC0415 - needed for this one call
-
         structs = self._dcgm.dcgm_structs
         message = structs.c_dcgmVersionInfo_v2()
         message.version = structs.dcgmVersionInfo_version2
@@ -212,29 +230,40 @@ class HostEngine:
             )
         index = {entity: i for i, entity in enumerate(entities)}
         samples: list[list[DcgmSample]] = [[] for _ in entities]
-        for value in answer:
-            samples[index[value.entityGroupId, value.entityId]].append(sample(value))
+        memory = memoryview(answer).cast("B")
+        for start in range(0, len(memory), len(memory) // max(1, len(answer))):
+            group, entity, field_id, kind, status, ts_us = _V2.unpack_from(memory, start)
+            value = _value(memory, start + _V2.size, kind)
+            samples[index[group, entity]].append(DcgmSample(field_id, status, ts_us, value))
         return samples
 
-    def history(self, watch: EngineWatch, since_s: float) -> list[tuple[Entity, DcgmSample]]:
-        """All samples of a watch since an instant, in the engine's order."""
+    def history(self, watch: EngineWatch, since_us: int) -> SampleHistory:
+        """All samples of a group's fields from an instant on, oldest first for each field.
+
+        One request of the library for each entity and field. A field without any sample has one
+        with a status and the time 0.
+        """
         found: list[tuple[Entity, DcgmSample]] = []
 
-        def collect(group: int, entity: int, values: Any, count: int, _: object) -> int:  # noqa: ANN401
-            found.extend(((group, entity), sample(values[i])) for i in range(count))
+        def collect(group: int, entity: int, address: int, count: int, _: object) -> int:
+            for start in range(address, address + count * _V1_BYTES, _V1_BYTES):
+                memory = ctypes.string_at(start, _V1.size + _TEXT_BYTES)
+                field_id, kind, status, ts_us = _V1.unpack_from(memory)
+                value = _value(memory, _V1.size, kind)
+                found.append(((group, entity), DcgmSample(field_id, status, ts_us, value)))
             return 0
 
-        callback = self._agent.dcgmFieldValueEntityEnumeration_f(collect)
+        callback = _ENUMERATION(collect)
         with self._call("read the history"):
-            self._agent.dcgmGetValuesSince_v2(
+            next_us = self._agent.dcgmGetValuesSince_v2(
                 self._id,
                 watch.group.GetId(),
                 watch.fields.fieldGroupId,
-                round(since_s * 1e6),
+                since_us,
                 callback,
                 None,
             )
-        return found
+        return SampleHistory(found, next_us)
 
     def drop(self, group: Any, fields: Any) -> None:  # noqa: ANN401 - opaque
         """Delete a group of entities and a group of fields before `close`; None is skipped."""

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from otel_ofu.model import GapReason
+from otel_ofu.model.reading import MULTIPLEXED
 from otel_ofu.sources.dcgm.codes import DcgmTrouble
 from otel_ofu.sources.dcgm.engine import COMPUTE_INSTANCE, GPU, GPU_INSTANCE, MetricGroup
 
@@ -28,8 +29,14 @@ CLOCKS = frozenset({SM_CLOCK, 101, 113, 114})
 """A MIG instance has none of its own: those of its GPU hold for it."""
 
 XID = 230
-FAST = frozenset({SM_CLOCK, XID, TENSOR_ACTIVE})
-"""Read between two reads of all: what changes within a tick, or is lost when it changes again."""
+FAST = frozenset({SM_CLOCK, EVENT_REASONS, XID})
+"""Sampled more often than the rest: what changes within a tick. XIDs are recorded as they come."""
+GR_ENGINE_ACTIVE = 1001
+_OF_TIME = frozenset({GR_ENGINE_ACTIVE, 1005, *range(1009, 1013)})
+"""Profiling values that are means over time; the others are shares of elapsed SM cycles. Source:
+DCGM's feature overview: the graphics engine is active for a share of time, DRAM has a clock of its
+own, PCIe and NVLink are bytes per second."""
+_TOTALS = frozenset(range(1084, 1097))
 _MEMORY = frozenset({250, 251, 252, 253})
 _DRAM_ACTIVE = 1005
 _WHOLE_GPU = frozenset({1009, 1010, 1011, 1012, *range(1084, 1097)})
@@ -66,25 +73,31 @@ _VIOLATIONS = {
 }
 
 
+FieldKind = Literal["share", "mean", "state", "total"]
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
     """One DCGM field: the registry keys that it fills and the factor to their unit.
 
-    `is_mean` for values that are averages or change within a tick: several samples are averaged.
+    `kind` is what a sample says: a `share` of the SM cycles since the sample before it, a `mean`
+    over the time since then, the `state` at its time, or the `total` up to then.
     """
 
     id: int
     keys: tuple[str, ...]
     scale: float
-    is_mean: bool = False
+    kind: FieldKind = "state"
 
 
 def fields(registry: Registry, *, with_profiling: bool = True) -> tuple[Field, ...]:
     """All fields that fill a key of the registry; those that OFU needs stand first."""
     found = {f: _field(registry, f, key) for f, key in registry.by_dcgm_id.items()}
-    found |= {f: Field(f, (f"throttle_time:{r}",), _NANOSECONDS) for f, r in _VIOLATIONS.items()}
+    found |= {
+        f: Field(f, (f"throttle_time:{r}",), _NANOSECONDS, "total") for f, r in _VIOLATIONS.items()
+    }
     found[EVENT_REASONS] = Field(
-        EVENT_REASONS, tuple(f"throttled:{r}" for r in REASON_BITS.values()), 1
+        EVENT_REASONS, tuple(f"throttled:{r}" for r in REASON_BITS.values()), 1, "mean"
     )
     found[XID] = Field(XID, (), 1)
     order = dict.fromkeys((*_OFU_FIRST, *found))
@@ -94,8 +107,15 @@ def fields(registry: Registry, *, with_profiling: bool = True) -> tuple[Field, .
 def _field(registry: Registry, field_id: int, key: str) -> Field:
     metric = registry.metrics[key]
     scale = metric.dcgm.scale if metric.dcgm else 1
-    is_mean = metric.kind == "gauge" and (is_profiling(field_id) or field_id == SM_CLOCK)
-    return Field(field_id, (key,), scale, is_mean)
+    return Field(field_id, (key,), scale, _kind(field_id, is_total=metric.kind == "counter"))
+
+
+def _kind(field_id: int, *, is_total: bool) -> FieldKind:
+    if is_total:
+        return "total"
+    if not is_profiling(field_id):
+        return "state"
+    return "mean" if field_id in _OF_TIME else "share"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +128,11 @@ class FieldChoice:
 
 def is_profiling(field_id: int) -> bool:
     return _FIRST <= field_id <= _LAST
+
+
+def has_history(field_id: int) -> bool:
+    """Whether every sample of a field counts, and not only the newest."""
+    return field_id in FAST or (is_profiling(field_id) and field_id not in _TOTALS)
 
 
 def has_level(field_id: int, level: int) -> bool:
@@ -160,5 +185,5 @@ def backend(groups: Sequence[MetricGroup], architecture: str, gpm: bool | None) 
     """`gpm` or `multiplexed`; asked of the GPU where the engine knows (4.x), else inferred."""
     if gpm is None:
         takes_turns = len({g.major for g in groups}) < len(groups)
-        return "multiplexed" if takes_turns and architecture not in _GPM_ARCHITECTURES else "gpm"
-    return "gpm" if gpm else "multiplexed"
+        return MULTIPLEXED if takes_turns and architecture not in _GPM_ARCHITECTURES else "gpm"
+    return "gpm" if gpm else MULTIPLEXED

@@ -7,16 +7,24 @@ they belong to. EngineError means that the session is over and `close` is due.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from otel_ofu.model import Gap
 from otel_ofu.model.clock import Clock
 from otel_ofu.sources.dcgm import codes, inventory
 from otel_ofu.sources.dcgm.codes import BlankKind, DcgmTrouble, blank_reason
-from otel_ofu.sources.dcgm.engine import EngineError, EngineWatch, Entity, HostEngine
-from otel_ofu.sources.dcgm.fields import CLOCKS, absent_at, has_level, is_profiling
+from otel_ofu.sources.dcgm.engine import EngineError, EngineWatch, Entity, HostEngine, SampleHistory
+from otel_ofu.sources.dcgm.fields import (
+    CLOCKS,
+    XID,
+    absent_at,
+    has_history,
+    has_level,
+    is_profiling,
+)
 from otel_ofu.sources.dcgm.inventory import DcgmUnit
 from otel_ofu.sources.dcgm.watch import (
+    FATAL,
     EntityGroup,
     FieldGroup,
     Watcher,
@@ -28,62 +36,120 @@ from otel_ofu.sources.dcgm.wire import FUTURE_S, DcgmSample, DcgmTarget, GpuProf
 RESCAN_S = 60.0
 """Between two checks which GPUs and MIG instances there are. Starting value."""
 
-_HISTORY_S = 60.0
-"""How far back a sample is looked for after the engine's clock stepped back. Starting value."""
+_BACK_US = 60_000_000
+"""How far back (microseconds) samples are asked for where the time of the last read is unknown: of
+XIDs after a start, of all after the engine's clock stepped back. Starting value."""
 
-
-_MOST = 128
-"""Samples kept of one field when nobody reads: two minutes of the fastest sensible clock."""
+_MOST = 1024
+"""New samples of one field in one read: those of 100 s where another client watches at 0.1 s."""
 
 _Key = tuple[Entity, int]
+_Rows = list[tuple[Entity, DcgmSample]]
 
 
 class RecentSamples:
     """New samples by entity and field, oldest first; a sample is recognised by its time."""
 
     def __init__(self) -> None:
-        self._latest: dict[_Key, DcgmSample] = {}
-        self._kept: dict[_Key, deque[DcgmSample]] = {}
+        self._last: dict[_Key, DcgmSample] = {}
 
-    def add(self, entity: Entity, samples: Sequence[DcgmSample]) -> None:
-        for sample in samples:
+    def rows(self, found: Iterable[tuple[Entity, DcgmSample]]) -> dict[Entity, list[DcgmSample]]:
+        """What is new, by entity; where nothing is, the last sample as it stands."""
+        fresh: dict[_Key, deque[DcgmSample]] = {}
+        for entity, sample in found:
             key = (entity, sample.field)
-            before = self._latest.get(key)
-            if before is None or before.ts_us != sample.ts_us:
-                self._kept.setdefault(key, deque(maxlen=_MOST)).append(sample)
-            self._latest[key] = sample
-
-    def take(self) -> dict[Entity, list[DcgmSample]]:
-        """What came since the last call, by entity; where nothing did, the sample as it stands."""
+            last = self._last.get(key)
+            if last is None or (sample.ts_us != last.ts_us and sample.status != codes.NO_DATA):
+                fresh.setdefault(key, deque(maxlen=_MOST)).append(sample)
+                self._last[key] = sample
         rows: dict[Entity, list[DcgmSample]] = {}
-        for key, sample in self._latest.items():
-            rows.setdefault(key[0], []).extend(self._kept.get(key) or [sample])
-        self._kept = {}
+        for key, sample in self._last.items():
+            rows.setdefault(key[0], []).extend(fresh.get(key) or [sample])
         return rows
 
 
-def replace_future(
-    engine: HostEngine,
-    watches: Sequence[EngineWatch],
-    rows: dict[Entity, list[DcgmSample]],
-    now_s: float,
-) -> None:
-    """Replace, in `rows`, samples from the future by the newest that lies before `now_s`.
+class GroupReader:
+    """Reads what is new of an entity group. EngineError only for what is `FATAL`."""
 
-    For when the engine's clock stepped back: its cache keeps answering the sample from the future,
-    while newer ones lie before it.
-    """
-    limit_us = round((now_s + FUTURE_S) * 1e6)
-    if not any(s.ts_us > limit_us for row in rows.values() for s in row):
-        return
-    newest: dict[_Key, DcgmSample] = {}
-    for watch in watches:
-        for entity, sample in engine.history(watch, now_s - _HISTORY_S):
-            key = (entity, sample.field)
-            if sample.ts_us <= limit_us and sample.ts_us >= newest.get(key, sample).ts_us:
-                newest[key] = sample
-    for entity, row in rows.items():
-        rows[entity] = [newest.get((entity, s.field), s) if s.ts_us > limit_us else s for s in row]
+    def __init__(self, engine: HostEngine, clock: Clock) -> None:
+        self._engine = engine
+        self._clock = clock
+
+    def rows(self, group: EntityGroup) -> _Rows:
+        """The newest sample of each field, or all since the last read where each counts."""
+        newest = self._newest(group, group.newest_only)
+        rows: _Rows = []
+        for field_group in group.field_groups:
+            if field_group.history is not None:
+                rows += self._since(group, field_group, field_group.history, newest)
+        return self._without_future(group, newest) + rows
+
+    def _newest(self, group: EntityGroup, fields: Sequence[int]) -> _Rows:
+        if not fields:
+            return []
+        found = self._engine.latest(group.entities, fields)
+        return [(e, s) for e, row in zip(group.entities, found, strict=True) for s in row]
+
+    def _since(
+        self, group: EntityGroup, field_group: FieldGroup, history: EngineWatch, newest: _Rows
+    ) -> _Rows:
+        since_us, field_group.since_us = field_group.since_us, None
+        try:
+            found = self._found(field_group, history, since_us, newest)
+        except EngineError as error:
+            if error.code in FATAL:
+                raise
+            # One field that one entity may not read fails the whole call; here it has a status.
+            fields = [f for f in field_group.fields if has_history(f) and f != XID]
+            return [] if since_us is None else self._newest(group, fields)
+        field_group.since_us = found.next_us
+        return found.rows
+
+    def _found(
+        self, field_group: FieldGroup, history: EngineWatch, since_us: int | None, newest: _Rows
+    ) -> SampleHistory:
+        if since_us is None:
+            return self._begin(field_group, history, newest)
+        found = self._engine.history(history, since_us)
+        return self._after_step(history, found) if found.next_us < since_us else found
+
+    def _begin(self, field_group: FieldGroup, history: EngineWatch, newest: _Rows) -> SampleHistory:
+        """Continue after the newest samples; of XIDs, all that the engine still has."""
+        times = [s.ts_us for _, s in newest if s.field in field_group.fields and s.ts_us]
+        since_us = max(times, default=0) + 1
+        if XID not in field_group.fields:
+            return SampleHistory([], since_us)
+        found = self._engine.history(history, max(1, since_us - _BACK_US))
+        return SampleHistory([(e, s) for e, s in found.rows if s.field == XID], since_us)
+
+    def _after_step(self, history: EngineWatch, found: SampleHistory) -> SampleHistory:
+        """The engine's clock stepped back: what is newest before its present time."""
+        now_us = found.next_us
+        back = self._engine.history(history, now_us - _BACK_US).rows
+        newest = _newest_until(now_us, back)
+        return SampleHistory([(entity, s) for (entity, _), s in newest.items()], now_us)
+
+    def _without_future(self, group: EntityGroup, rows: _Rows) -> _Rows:
+        """`rows` with the newest sample before the engine's time in place of each from the future.
+
+        For when the engine's clock stepped back: its cache keeps answering the sample from the
+        future, while newer ones lie before it.
+        """
+        now_us = max((g.since_us for g in group.field_groups if g.since_us), default=0)
+        now_us = now_us or round(self._clock.now_s() * 1e6)
+        limit_us = now_us + round(FUTURE_S * 1e6)
+        if not any(s.ts_us > limit_us for _, s in rows):
+            return rows
+        newest: dict[_Key, DcgmSample] = {}
+        for field_group in group.field_groups:
+            if field_group.watch is not None:
+                back = self._engine.history(field_group.watch, now_us - _BACK_US).rows
+                newest |= _newest_until(limit_us, back)
+        return [(e, newest.get((e, s.field), s) if s.ts_us > limit_us else s) for e, s in rows]
+
+
+def _newest_until(limit_us: int, rows: _Rows) -> dict[_Key, DcgmSample]:
+    return {(e, s.field): s for e, s in rows if s.ts_us <= limit_us}
 
 
 class DcgmSession:
@@ -94,6 +160,7 @@ class DcgmSession:
         self._start = start
         self._clock = clock
         self._watcher = Watcher(engine, clock)
+        self._reader = GroupReader(engine, clock)
         self._recent = RecentSamples()
         self._inventory = inventory.take(engine)
         self._known = frozenset(known_fields(engine, start.fields))
@@ -104,7 +171,6 @@ class DcgmSession:
             self._watcher.start(group)
         self.watched_since_s = clock.now_s()
         self._rescan_at_s = clock.monotonic_s() + RESCAN_S
-        self._means_at_s = 0.0
         self.paused = False
 
     def targets(self) -> list[DcgmTarget]:
@@ -112,27 +178,11 @@ class DcgmSession:
         groups = {u.entity: g for g in self.entity_groups for u in g.units}
         return [self._target(u, groups) for u in self._inventory.units]
 
-    def poll(self) -> None:
-        """Keep the samples that would be gone by the next read."""
-        now_s = self._clock.monotonic_s()
-        with_means = now_s >= self._means_at_s
-        if with_means:
-            self._means_at_s = now_s + self._start.watch_s
-        for group in self.entity_groups:
-            fields = group.fast(with_means=with_means)
-            if fields:
-                self._keep(self._latest(group, fields))
-
     def read(self) -> list[list[DcgmSample]]:
         """Every sample that is new since the last read, oldest first, for each target."""
-        for group in self.entity_groups:
-            if group.watched:
-                rows = self._latest(group, group.watched)
-                watches = [s.watch for s in group.field_groups if s.watch]
-                replace_future(self._engine, watches, rows, self._clock.now_s())
-                self._keep(rows)
-        self._means_at_s = self._clock.monotonic_s() + self._start.watch_s
-        samples = self._recent.take()
+        samples = self._recent.rows(
+            row for group in self.entity_groups for row in self._reader.rows(group)
+        )
         self.paused = self._is_paused(samples)
         return [list(self._of(u, samples)) for u in self._inventory.units]
 
@@ -168,14 +218,6 @@ class DcgmSession:
     def close(self) -> None:
         self._engine.close()
 
-    def _latest(self, group: EntityGroup, fields: Sequence[int]) -> dict[Entity, list[DcgmSample]]:
-        entities = group.entities
-        return dict(zip(entities, self._engine.latest(entities, fields), strict=True))
-
-    def _keep(self, rows: dict[Entity, list[DcgmSample]]) -> None:
-        for entity, samples in rows.items():
-            self._recent.add(entity, samples)
-
     def _is_paused(self, samples: dict[Entity, list[DcgmSample]]) -> bool:
         """Asked of the engine only when a profiling value is blank without a reason."""
         blank = any(
@@ -199,7 +241,7 @@ class DcgmSession:
         own, gpu = groups[unit.entity], groups.get(unit.gpu)
         troubles = {f: t for f in self._start.fields if (t := self._trouble(f, unit, own, gpu))}
         gaps = {f: Gap(t.reason, t.detail) for f, t in troubles.items()}
-        return DcgmTarget(device=unit.device, gaps=gaps)
+        return DcgmTarget(device=unit.device, gaps=gaps, backend=own.backend)
 
     def _trouble(
         self, field_id: int, unit: DcgmUnit, own: EntityGroup, gpu: EntityGroup | None

@@ -55,7 +55,7 @@ _log = logging.getLogger(__name__)
 def start_message(
     settings: DcgmSettings, field_ids: Sequence[int], interval_s: float
 ) -> StartRequest:
-    """The first message to a child. Fields are taken twice a tick, so that none is ever too old."""
+    """The first message to a child. Fields are sampled twice a tick, so none is ever too old."""
     watch_s = max(MIN_INTERVAL_S, interval_s / 2)
     return StartRequest(settings, list(field_ids), watch_s, min(_FASTEST_CLOCK_S, watch_s))
 

@@ -19,12 +19,13 @@ from otel_ofu.sources.dcgm.codes import DcgmTrouble
 from otel_ofu.sources.dcgm.engine import EngineError, EngineWatch, Entity, HostEngine
 from otel_ofu.sources.dcgm.fields import (
     FAST,
-    SM_CLOCK,
     TENSOR_ACTIVE,
+    XID,
     FieldChoice,
     attempts,
     backend,
     choose,
+    has_history,
     has_level,
     is_profiling,
 )
@@ -44,7 +45,9 @@ RETRY_S = 60.0
 """Between two tries of what was refused: a profiler or an operator holds it for minutes."""
 
 _KEEP_PERIODS = 6
-"""Samples that the engine keeps of a field. Starting value: a late read finds the last few."""
+_KEEP_S = 60.0
+"""How long the engine keeps samples. Starting values: a read that comes two ticks late, or from a
+new child, finds all that it missed."""
 
 FATAL = frozenset(
     {
@@ -64,12 +67,16 @@ class FieldGroup:
 
     `watch` while they are watched; `trouble` while the engine refuses, with the time (monotonic,
     in seconds) of the next try. `left` holds what was given up so that the rest can be watched.
+    `history` has those of which every sample counts, `since_us` from when on they are to be asked
+    for, in the engine's time; None before the first read.
     """
 
     fields: tuple[int, ...]
     period_s: float
     profiling: bool
     watch: EngineWatch | None = None
+    history: EngineWatch | None = None
+    since_us: int | None = None
     trouble: DcgmTrouble | None = None
     retry_at_s: float = 0.0
     left: dict[int, DcgmTrouble] = field(default_factory=dict)
@@ -90,16 +97,19 @@ class EntityGroup:
         return [u.entity for u in self.units]
 
     @property
-    def watched(self) -> list[int]:
-        return [f for s in self.field_groups if s.watch for f in s.fields]
+    def newest_only(self) -> list[int]:
+        """Watched fields of which the newest sample is asked for: all but those with a history.
 
-    def fast(self, *, with_means: bool) -> list[int]:
-        """Read between two reads of all; with all means over time once a period, as they are new.
-
-        Tensor activity each time: another client may have it taken more often.
+        Before its first read a history has no begin, so there the newest sample stands for it.
         """
-        fields = self.watched
-        return [f for f in fields if f in FAST or (with_means and is_profiling(f))]
+        return [
+            field_id
+            for group in self.field_groups
+            if group.watch
+            for field_id in group.fields
+            # Engines of 3.3 log an error each time that this field is asked for without an XID.
+            if field_id != XID and (group.since_us is None or not has_history(field_id))
+        ]
 
 
 def entity_groups(
@@ -119,9 +129,9 @@ def entity_groups(
 
 def _field_groups(fields: Sequence[int], start: StartRequest) -> Iterator[FieldGroup]:
     measured = tuple(f for f in fields if is_profiling(f))
-    plain = tuple(f for f in fields if not is_profiling(f) and f != SM_CLOCK)
-    if SM_CLOCK in fields:
-        yield FieldGroup((SM_CLOCK,), start.clock_s, profiling=False)
+    plain = tuple(f for f in fields if not is_profiling(f) and f not in FAST)
+    if fast := tuple(f for f in fields if f in FAST):
+        yield FieldGroup(fast, start.clock_s, profiling=False)
     for chunk in _chunks(plain, MAX_FIELDS):
         yield FieldGroup(chunk, start.watch_s, profiling=False)
     if measured:
@@ -220,8 +230,7 @@ class Watcher:
 
     def _watch(self, group: EntityGroup, field_group: FieldGroup, fields: tuple[int, ...]) -> None:
         handle = self._engine.field_group(fields)
-        # Not for one sample only: a read that comes late must still find the last few.
-        keep_s = max(1.0, _KEEP_PERIODS * field_group.period_s)
+        keep_s = max(_KEEP_S, _KEEP_PERIODS * field_group.period_s)
         try:
             field_group.watch = self._engine.watch(
                 group.handle, handle, field_group.period_s, keep_s
@@ -230,3 +239,12 @@ class Watcher:
             if error.code != codes.CONNECTION_LOST:
                 self._engine.drop(None, handle)
             raise
+        field_group.history = self._history(field_group.watch, fields)
+        field_group.since_us = None
+
+    def _history(self, watch: EngineWatch, fields: tuple[int, ...]) -> EngineWatch | None:
+        """What a history is asked for with; a group of fields of its own if not all have one."""
+        wanted = [f for f in fields if has_history(f)]
+        if len(wanted) in {0, len(fields)}:
+            return watch if wanted else None
+        return EngineWatch(watch.group, self._engine.field_group(wanted))

@@ -27,10 +27,14 @@ class DcgmSample(msgspec.Struct, frozen=True, array_like=True):
 
 
 class DcgmTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """One GPU or MIG compute instance, and by field why it is not read at all."""
+    """One GPU or MIG compute instance, and by field why it is not read at all.
+
+    `backend` is how it is profiled: gpm, multiplexed or none.
+    """
 
     device: Device
     gaps: dict[int, Gap] = {}
+    backend: str = ""
 
 
 class GpuProfiling(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +49,10 @@ class GpuProfiling(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StartRequest(msgspec.Struct, frozen=True, tag="start"):
-    """First message to a child: `fields` in order of importance, both periods in seconds."""
+    """First message to a child: `fields` in order of importance, and both periods in seconds.
+
+    `clock_s` is that of what changes within a tick, `watch_s` that of the rest.
+    """
 
     settings: DcgmSettings
     fields: list[int]

@@ -61,11 +61,7 @@ class _Server:
                 self._client.close()
 
     def _feed(self) -> bool:
-        """Wait for bytes and poll the engine meanwhile; False when the input has ended."""
-        period_s = self._start.clock_s if self._start else None
-        while not select.select([self._requests], [], [], period_s)[0]:
-            if self._client:
-                self._client.poll()
+        """Wait for bytes; False when the input has ended."""
         chunk = os.read(self._requests, 1 << 16)
         self._frames.feed(chunk)
         return bool(chunk)

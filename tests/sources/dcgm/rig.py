@@ -60,7 +60,6 @@ class LocalChannel:
         self._client: DcgmClient | None = None
         self._start: StartRequest | None = None
         self._frames = FrameBuffer()
-        self._polled_s = clock.monotonic_s()
         self.stopped = False
 
     def send(self, request: Request) -> None:
@@ -80,10 +79,6 @@ class LocalChannel:
     def receive(self, timeout_s: float) -> Reply | None:
         body = self._frames.next_body()
         return None if body is None else parse_reply(body)
-
-    def poll(self) -> None:
-        if self._client:
-            self._client.poll()
 
     def stop(self, grace_s: float) -> None:
         self.stopped = True
@@ -135,14 +130,15 @@ class Rig:
         self.channel = LocalChannel(self.clock, self.load)
         return self.channel
 
-    def tick(self, *, poll_s: float | None = 2.5) -> Sequence[Reading]:
-        """One interval later: what the source reads. The child polls meanwhile."""
-        end_s = self.clock.monotonic_s() + self.interval_s
-        while poll_s and self.channel and self.clock.monotonic_s() + poll_s < end_s:
-            self.clock.advance(poll_s)
-            self.channel.poll()
-        self.clock.advance(max(0.0, end_s - self.clock.monotonic_s()))
+    def tick(self) -> Sequence[Reading]:
+        """One interval later: what the source reads."""
+        self.clock.advance(self.interval_s)
         return self.source.read(self.clock.now_s())
+
+    def pass_s(self, seconds: float) -> None:
+        """Time passes; the engine takes its samples of it as the state is now."""
+        self.clock.advance(seconds)
+        self.engine.take_samples()
 
     def ready(self) -> Sequence[Reading]:
         """The first readings after the first interval."""

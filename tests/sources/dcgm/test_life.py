@@ -59,7 +59,7 @@ def test_connecting_is_tried_less_and_less_often(rig: MakeRig) -> None:
     one.interval_s = 1.0
     for _ in range(60):
         with pytest.raises(SourceError):
-            one.tick(poll_s=None)
+            one.tick()
     # Each try takes 5 s in the client; without waiting between them there would be 60 of them.
     one.state["up"] = True
     waits = one.channel._client._wait_s if one.channel and one.channel._client else 0
@@ -201,7 +201,7 @@ def test_a_frozen_engine_times_out_and_is_read_after_it_thaws(rig: MakeRig) -> N
     one = rig({"gpus": [h100(0)]})
     one.ready()
     one.state["frozen"] = True
-    gap = one.tick(poll_s=None)[0].gaps["tensor_active"]
+    gap = one.tick()[0].gaps["tensor_active"]
     assert "did not answer in time" in gap.detail
     one.state["frozen"] = False
     back = [one.tick()[0] for _ in range(5)]

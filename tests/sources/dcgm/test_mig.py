@@ -109,6 +109,6 @@ def test_more_instances_than_one_group_holds_are_all_read(rig: MakeRig) -> None:
     gpus = [h100(g, mig=[instance(i, 1, f"MIG-{g}-{i}") for i in range(7)]) for g in range(10)]
     one = rig({"gpus": gpus})
     one.source.read(one.clock.now_s())
-    found = by_uuid(one.tick(poll_s=None))
+    found = by_uuid(one.tick())
     assert len(found) == 10 * 8
     assert all(r.values["tensor_active"] == 0.4375 for r in found.values())

@@ -96,6 +96,7 @@ def test_ampere_takes_what_ofu_needs_and_names_the_rest(rig: MakeRig) -> None:
     reading = rig({"gpus": [a10(0)]}).ready()[0]
     assert reading.values["tensor_active"] == 0.4375
     assert reading.values["dram_active"] == 0.5
+    assert reading.quality == "multiplexed"
     assert gap(reading, "fp16_active") == (
         GapReason.NOT_SUPPORTED,
         "cannot be watched together with field 1004",
@@ -169,7 +170,7 @@ def test_tries_leave_nothing_in_the_engine(rig: MakeRig) -> None:
     connection = next(iter(one.engine.connections.values()))
     before = len(connection.field_groups)
     for _ in range(30):
-        one.tick(poll_s=None)
+        one.tick()
     assert tries(one) >= 4
     assert len(connection.field_groups) == before
 

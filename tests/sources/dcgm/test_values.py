@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from otel_ofu.model import GapReason, Reading
@@ -137,39 +139,116 @@ def test_a_bad_status_is_a_gap_whatever_the_value(
     assert reason(one.ready()[0], "power") is expected
 
 
-def test_the_clock_is_the_mean_over_the_window(rig: MakeRig) -> None:
+def halves(one: Rig, *states: Mapping[int, object]) -> Reading:
+    """The next reading, after 5 s in each state."""
+    for state in states:
+        for field, value in state.items():
+            set_value(one, field, value)
+        one.pass_s(5)
+    return one.source.read(one.clock.now_s())[0]
+
+
+def test_the_clock_has_its_mean_over_the_window_its_end_and_a_standard_error(rig: MakeRig) -> None:
+    one = one_gpu(rig, values={"100": 1200})
+    one.ready()
+    got = halves(one, {100: 1200}, {100: 1800}).values
+    assert got["sm_clock"] == 1800e6
+    assert got["sm_clock_mean"] == pytest.approx(1500e6)
+    # One step of 600 MHz in ten samples: sqrt(600**2 / (2 * 9) / 10).
+    assert got["sm_clock_mean_error"] == pytest.approx(44.72e6, rel=1e-3)
+
+
+def test_activity_is_multiplied_with_the_clock_of_its_own_interval(rig: MakeRig) -> None:
     one = one_gpu(rig)
     one.ready()
-    for mhz in (1200, 1800):
-        set_value(one, 100, mhz)
-        for _ in range(5):
-            one.clock.advance(1)
-            assert one.channel is not None
-            one.channel.poll()
-    got = one.source.read(one.clock.now_s())[0].values["sm_clock"]
-    assert got == pytest.approx(1500e6)
+    slow, fast = {1004: 0.8, 100: 1200}, {1004: 0.2, 100: 1980}
+    halves(one, slow, fast)
+    reading = halves(one, slow, fast)
+    got = reading.values
+    assert got["sm_clock_mean"] == pytest.approx(1590e6)
+    ofu = got["tensor_active"] * got["sm_clock_mean"] / 1830e6
+    assert ofu == pytest.approx(0.3705, abs=1e-4)  # 0.434 from the means of the two
+    assert reading.window_of("tensor_active") == reading.window_of("sm_clock_mean")
+    assert reading.window_of("tensor_active").length_s == pytest.approx(10)
+
+
+def test_shares_of_time_are_weighted_by_time(rig: MakeRig) -> None:
+    one = one_gpu(rig)
+    one.ready()
+    got = halves(one, {1001: 1.0, 1002: 1.0, 100: 600}, {1001: 0.0, 1002: 0.0, 100: 1800}).values
+    assert got["gr_engine_active"] == pytest.approx(0.5)
+    assert got["sm_active"] == pytest.approx(0.25)
+
+
+def test_activity_without_any_elapsed_cycle_is_its_mean_over_time(rig: MakeRig) -> None:
+    one = one_gpu(rig)
+    one.ready()
+    got = halves(one, {1004: 0.0, 100: 0}, {}).values
+    assert (got["tensor_active"], got["sm_clock_mean"]) == (0, 0)
+
+
+def test_activity_without_a_clock_is_its_mean_over_time(rig: MakeRig) -> None:
+    one = one_gpu(rig)
+    one.ready()
+    reading = halves(one, {1004: 0.2, 100: INT64 + 3}, {1004: 0.4})
+    assert reading.values["tensor_active"] == pytest.approx(0.3)
+    assert reason(reading, "sm_clock_mean") is GapReason.NOT_PERMITTED
+
+
+def test_the_clock_while_busy_is_that_of_busy_intervals(rig: MakeRig) -> None:
+    one = one_gpu(rig)
+    one.ready()
+    got = halves(one, {1001: 1.0, 100: 1700}, {1001: 0.01, 100: 345}).values
+    assert got["sm_clock_busy"] == pytest.approx(1700e6)
+
+
+def test_the_clock_while_busy_is_unknown_where_every_interval_is_mixed(rig: MakeRig) -> None:
+    one = one_gpu(rig)
+    one.ready()
+    assert "sm_clock_busy" not in halves(one, {1001: 0.5, 100: 1700}, {100: 345}).values
+
+
+def test_a_clock_that_stands_is_the_same_clock_busy_or_idle(rig: MakeRig) -> None:
+    one = one_gpu(rig)
+    one.ready()
+    got = halves(one, {1001: 0.5, 100: 1700}, {100: 1710}).values
+    assert got["sm_clock_busy"] == pytest.approx(got["sm_clock_mean"])
+
+
+def test_a_total_carries_the_time_between_its_own_samples(rig: MakeRig) -> None:
+    one = one_gpu(rig)
+    one.ready()
+    one.pass_s(3)
+    one.clock.advance(7)
+    reading = one.source.read(one.clock.now_s())[0]
+    for key in ("sm_cycles_elapsed", "mma_cycles_active", "energy", "throttle_time:power"):
+        assert reading.window_of(key).length_s == pytest.approx(10)
+    one.clock.advance(9.9)  # the tick comes just before the sample that it would have read
+    early = one.source.read(one.clock.now_s())[0]
+    assert early.window.length_s == pytest.approx(9.9)
+    assert early.window_of("energy").length_s == pytest.approx(5)
+    assert early.window_of("energy").start_s == reading.window_of("energy").end_s
+    one.clock.advance(10.1)
+    late = one.source.read(one.clock.now_s())[0]
+    assert late.window_of("sm_cycles_elapsed").length_s == pytest.approx(15)
+
+
+def test_a_total_that_was_read_once_is_an_instant(rig: MakeRig) -> None:
+    one = one_gpu(rig)
+    first = one.source.read(one.clock.now_s())[0]
+    assert first.window_of("energy").length_s == 0
 
 
 def test_activity_is_the_mean_of_all_samples_of_the_window(rig: MakeRig) -> None:
     one = one_gpu(rig)
     one.ready()
-    assert one.channel is not None
-    for share in (0.2, 0.6):
-        set_value(one, 1004, share)
-        one.clock.advance(5)
-        one.channel.poll()
-    assert one.source.read(one.clock.now_s())[0].values["tensor_active"] == pytest.approx(0.4)
+    assert halves(one, {1004: 0.2}, {1004: 0.6}).values["tensor_active"] == pytest.approx(0.4)
 
 
 def test_a_good_sample_beside_a_bad_one_still_counts(rig: MakeRig) -> None:
     one = one_gpu(rig)
     one.ready()
-    assert one.channel is not None
-    for share in (1.29, 0.6):
-        set_value(one, 1004, share)
-        one.clock.advance(5)
-        one.channel.poll()
-    assert one.source.read(one.clock.now_s())[0].values["tensor_active"] == pytest.approx(0.6)
+    assert halves(one, {1004: 1.29}, {1004: 0.6}).values["tensor_active"] == pytest.approx(0.6)
 
 
 def test_no_sample_is_used_twice(rig: MakeRig) -> None:
@@ -187,10 +266,10 @@ def test_a_cache_that_stands_still_is_stale_and_then_begins_anew(rig: MakeRig) -
     standing = [one.tick()[0] for _ in range(3)]
     assert [reason(r, "tensor_active") for r in standing] == [GapReason.STALE] * 3
     one.state["stalled"] = False
-    first = one.tick(poll_s=None)[0]
-    assert reason(first, "tensor_active") is GapReason.NOT_READY
+    first = one.tick()[0]
     assert first.values["sm_clock"] == 1410e6
-    assert one.tick()[0].values["tensor_active"] == 0.4375
+    assert first.window_of("tensor_active").length_s == pytest.approx(5)
+    assert one.tick()[0].window_of("tensor_active").length_s == pytest.approx(10)
 
 
 @pytest.mark.parametrize("step_s", [3600.0, 33.3])
@@ -226,19 +305,20 @@ def test_permission_lost_after_minutes_costs_only_what_it_covers(rig: MakeRig) -
     for _ in range(12):
         assert "tensor_active" in one.tick()[0].values
     one.state["gpus"][0]["status"] = {"1004": -17}
-    lost = one.tick(poll_s=None)[0]
+    lost = one.tick()[0]
     assert reason(lost, "tensor_active") is GapReason.NOT_PERMITTED
     assert "sm_clock" in lost.values
     one.state["gpus"][0]["status"] = {}
-    assert reason(one.tick(poll_s=None)[0], "tensor_active") is GapReason.NOT_READY
-    assert one.tick(poll_s=None)[0].values["tensor_active"] == 0.4375
+    back = one.tick()[0]
+    assert back.values["tensor_active"] == 0.4375
+    assert back.window_of("tensor_active").length_s == pytest.approx(20)  # since the last good one
 
 
 def test_a_pause_in_the_engine_is_named(rig: MakeRig) -> None:
     one = one_gpu(rig)
     one.ready()
     one.state["paused"] = True
-    reading = one.tick(poll_s=None)[0]
+    reading = one.tick()[0]
     assert reason(reading, "tensor_active") is GapReason.NOT_READY
     assert "paused" in reading.gaps["tensor_active"].detail
 
@@ -248,7 +328,7 @@ def test_a_blank_without_reason_is_a_failure_once_the_start_is_over(rig: MakeRig
     for _ in range(3):
         one.tick()
     set_value(one, 1004, DOUBLE)
-    assert reason(one.tick(poll_s=None)[0], "tensor_active") is GapReason.FAILED
+    assert reason(one.tick()[0], "tensor_active") is GapReason.FAILED
 
 
 def test_each_clock_event_reason_is_told(rig: MakeRig) -> None:
@@ -260,14 +340,21 @@ def test_each_clock_event_reason_is_told(rig: MakeRig) -> None:
     assert got["throttled:gpu_idle"] == 0
 
 
+def test_clock_event_reasons_are_shares_of_the_window(rig: MakeRig) -> None:
+    one = one_gpu(rig)
+    one.ready()
+    got = halves(one, {112: 0x4}, {112: 0x1}).values
+    assert got["throttled:sw_power_cap"] == got["throttled:gpu_idle"] == pytest.approx(0.5)
+
+
 def xids(reading: Reading) -> dict[str, float]:
     return {k: v for k, v in reading.values.items() if k.startswith("xid:")}
 
 
 def put_xid(one: Rig, code: int, at_s: float) -> None:
-    """The engine records an error with the time at which it came, and keeps it."""
+    """The engine records an error with the time at which it came."""
     set_value(one, 230, None)
-    one.engine.samples[1, 0, 230] = [(round(at_s * 1e6), code, 0)]
+    one.engine.samples.setdefault((1, 0, 230), []).append((round(at_s * 1e6), code, 0))
 
 
 def test_errors_of_the_driver_are_counted_by_code(rig: MakeRig) -> None:
@@ -282,6 +369,53 @@ def test_errors_of_the_driver_are_counted_by_code(rig: MakeRig) -> None:
     assert xids(one.tick()[0]) == {"xid:79": 2, "xid:31": 1}
 
 
+def test_every_error_between_two_reads_counts(rig: MakeRig) -> None:
+    one = one_gpu(rig)
+    one.ready()
+    for after_s in (1.0, 1.2, 4.0):
+        put_xid(one, 94, one.clock.now_s() + after_s)
+    put_xid(one, 31, one.clock.now_s() + 1.1)
+    assert xids(one.tick()[0]) == {"xid:94": 3, "xid:31": 1}
+
+
+def test_errors_that_came_while_the_connection_was_away_count(rig: MakeRig) -> None:
+    one = one_gpu(rig)
+    one.ready()
+    put_xid(one, 31, one.clock.now_s() + 1)
+    assert xids(one.tick()[0]) == {"xid:31": 1}
+    assert one.channel is not None
+    one.channel.stop(0)
+    one.source._drop(0)
+    put_xid(one, 79, one.clock.now_s() + 2)
+    assert xids(one.tick()[0]) == {"xid:79": 1, "xid:31": 1}
+
+
+def test_an_engine_of_3_3_logs_nothing_because_there_was_no_error(rig: MakeRig) -> None:
+    one = rig({"engine_version": "3.3.9", "bindings_major": 3, "gpus": [h100(0), h100(1)]})
+    one.ready()
+    one.tick()
+    assert one.engine.error_lines == 0
+
+
+def test_one_read_a_tick_asks_for_all(rig: MakeRig) -> None:
+    one = one_gpu(rig)
+    one.ready()
+    one.engine.calls.clear()
+    one.engine.requests = 0
+    one.tick()
+    assert one.engine.calls == ["latest", "history", "history"]
+    assert one.engine.requests < 25
+
+
+@pytest.mark.parametrize("code", [-16, -17])
+def test_a_field_without_history_falls_back_to_its_newest_sample(rig: MakeRig, code: int) -> None:
+    one = one_gpu(rig)
+    one.ready()
+    one.state["gpus"][0]["history"] = {"1008": code}
+    for _ in range(3):
+        assert one.tick()[0].values["tensor_active"] == 0.4375
+
+
 def test_an_error_from_before_the_start_is_not_counted(rig: MakeRig) -> None:
     one = one_gpu(rig)
     one.ready()
@@ -294,7 +428,7 @@ def test_errors_that_cannot_be_read_are_a_gap_of_the_codes_seen(rig: MakeRig) ->
     one.ready()
     put_xid(one, 79, one.clock.now_s() + 1)
     one.tick()
-    one.engine.samples[1, 0, 230] = [(round(one.clock.now_s() * 1e6), 0, -17)]
+    one.engine.samples[1, 0, 230].append((round((one.clock.now_s() + 1) * 1e6), 0, -17))
     assert one.tick()[0].gaps["xid:79"].reason is GapReason.NOT_PERMITTED
 
 
@@ -304,8 +438,9 @@ def test_a_key_is_a_value_or_a_gap_and_every_key_is_one_of_them(rig: MakeRig) ->
     reading = one.ready()[0]
     assert not set(reading.values) & set(reading.gaps)
     whole = set(one.source._interpreter.fields)
-    keys = {k for f in whole for k in f.keys}
-    assert set(reading.values) | set(reading.gaps) == keys
+    keys = {k for f in whole for k in f.keys} | {"sm_clock_mean"}
+    found = set(reading.values) | set(reading.gaps)
+    assert found - {"sm_clock_mean_error", "sm_clock_busy"} == keys
 
 
 def test_without_profiling_nothing_above_1000_is_asked_for(rig: MakeRig) -> None:

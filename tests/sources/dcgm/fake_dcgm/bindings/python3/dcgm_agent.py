@@ -120,13 +120,12 @@ def dcgmEntitiesGetLatestValues(
 def dcgmGetValuesSince_v2(  # noqa: PLR0917 - the vendor's signature
     handle: int | None, groupId: Any, fieldGroupId: Any, since: int, callback: Any, userData: Any
 ) -> int:
-    rows = _engine().since(handle, groupId.value, fieldGroupId.value, since)
-    for entity, field, samples in rows:
-        values = (dcgm_structs.c_dcgmFieldValue_v1 * len(samples))()
-        for place, (ts, value, status) in zip(values, samples, strict=True):
-            _fill(place, field, status, ts, value)
-        callback(*entity, values, len(samples), None)
-    return since
+    rows, next_since = _engine().since(handle, groupId.value, fieldGroupId.value, since)
+    for entity, field, (ts, value, status) in rows:
+        values = (dcgm_structs.c_dcgmFieldValue_v1 * 1)()
+        _fill(values[0], field, status, ts, value)
+        callback(*entity, values, 1, None)
+    return int(next_since)
 
 
 def _fill(place: Any, field: int, status: int, ts: int, value: Any) -> None:

@@ -57,6 +57,8 @@ class FakeEngine:
         self.connections: dict[int, Connection] = {}
         self.left_behind: list[str] = []
         self.calls: list[str] = []
+        self.requests = 0
+        self.error_lines = 0
         self.samples: dict[Key, list[tuple[int, Any, int]]] = {}
         self._number = 0
         self._life = state.get("life", 1)
@@ -117,7 +119,7 @@ class FakeEngine:
         code = self.get("refuse", {}).get(call)
         if code:
             raise Refused(code)
-        self._take_samples()
+        self.take_samples()
         return connection
 
     def _is_alive(self, connection: Connection) -> bool:
@@ -255,7 +257,7 @@ class FakeEngine:
             for entity in members
             for i in ids
         }
-        self._take_samples()
+        self.take_samples()
 
     def _refuse_profiling(self, entity: tuple[int, int], ids: list[int]) -> None:
         profiled = [i for i in ids if 1001 <= i < 1200]
@@ -268,7 +270,7 @@ class FakeEngine:
 
     # ---- samples ----
 
-    def _take_samples(self) -> None:
+    def take_samples(self) -> None:
         for connection in self.connections.values():
             if self._is_alive(connection):
                 for watched in connection.watches.values():
@@ -342,7 +344,10 @@ class FakeEngine:
             raise Refused(-20)
         if not self.is_old() and not all(map(self.is_known, ids)):
             raise Refused(-3)
-        return [self._row(e, i) for e in entities for i in ids]
+        rows = [self._row(e, i) for e in entities for i in ids]
+        if self.is_old():  # as GetMultipleLatestSamples of 3.3.9 does for each value without data
+            self.error_lines += sum(1 for row in rows if row[3] == -14)
+        return rows
 
     def bindings_major(self) -> int:
         return int(self.get("bindings_major", 4))
@@ -369,14 +374,26 @@ class FakeEngine:
 
     def since(
         self, handle: int | None, group: int, fields: int, since_us: int
-    ) -> list[tuple[tuple[int, int], int, list[tuple[int, Any, int]]]]:
+    ) -> tuple[list[tuple[tuple[int, int], int, tuple[int, Any, int]]], int]:
+        """Rows of one sample each up to the engine's time, and the time after it.
+
+        As in the library: a request for each entity and field; without data a placeholder of
+        time 0, and any other error of one of them ends the call.
+        """
         connection = self.use(handle, "history")
         members, ids = connection.groups[group], connection.field_groups[fields][1]
-        return [
-            (e, i, [s for s in self.samples.get((*e, i), []) if s[0] >= since_us])
-            for e in members
-            for i in ids
-        ]
+        now_us = round(self._engine_now_s() * 1e6)
+        rows = []
+        for e in members:
+            for i in ids:
+                self.requests += 1
+                refused = self.gpu(e[1]).get("history", {}).get(str(i), 0) if e[0] == GPU else 0
+                if refused:
+                    raise Refused(refused)
+                kept = sorted(self.samples.get((*e, i), []), key=lambda s: s[0])
+                found = [(e, i, s) for s in kept if since_us <= s[0] <= now_us]
+                rows += found or [(e, i, (0, None, -14))]
+        return rows, now_us + 1
 
 
 DEFAULTS: dict[int, Any] = {
