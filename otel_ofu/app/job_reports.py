@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from otel_ofu.app.collectors import CollectedValues
 from otel_ofu.app.sampler import SHARE
@@ -16,6 +16,7 @@ from otel_ofu.config import Config, Jobs
 from otel_ofu.derive.fleet_jobs import FleetJobs
 from otel_ofu.derive.job_figures import JobFigureSettings
 from otel_ofu.derive.jobs import JobAggregator
+from otel_ofu.derive.reported import ReportedFigures
 from otel_ofu.mfu import JobReport
 from otel_ofu.mfu.logs import Follower, build_follower
 from otel_ofu.model import Entity, Observation, Window
@@ -25,11 +26,6 @@ from otel_ofu.receive import OtlpReceiver
 from otel_ofu.store import Store
 
 log = logging.getLogger(__name__)
-
-FRESH_S = 300.0
-"""A figure that is older is not about now."""
-BASES = ("model_flop_rate", "mfu_reported")
-"""The figures that a job's MFU is made of."""
 
 
 def follower(config: Config, clock: Clock) -> Follower | None:
@@ -51,7 +47,7 @@ class JobReports:
         self._clock = clock
         self._lock = threading.Lock()
         self._reports: list[JobReport] = []
-        self._newest: dict[str, dict[str, tuple[float, float]]] = {}
+        self._figures = ReportedFigures()
         self._once = LogOnce(log, "log ")
 
     def poll(self, now_s: float) -> None:
@@ -72,20 +68,16 @@ class JobReports:
         with self._lock:
             reports, self._reports = self._reports, []
         only = jobs[0] if len(jobs) == 1 else ""
-        logged = [o for report in reports if (o := _observation(report, report.job or only))]
+        observed = (_observation(report, report.job or only) for report in reports)
+        logged = [self._remembered(o, o.window.end_s) for o in observed if o]
         pushed = list(self._receiver.take_pushed()) if self._receiver else []
-        for observation in [*logged, *pushed]:
-            self._remember(observation)
+        for observation in pushed:
+            self._remembered(observation, self._clock.now_s())
         return logged, pushed
 
     def figures(self, now_s: float) -> Mapping[str, Mapping[str, float]]:
-        """By job, what its MFU can be made of, as far as it is fresh."""
-        self._newest = {
-            job: fresh
-            for job, newest in self._newest.items()
-            if (fresh := {k: v for k, v in newest.items() if v[1] >= now_s - FRESH_S})
-        }
-        return {job: {k: v for k, (v, _) in newest.items()} for job, newest in self._newest.items()}
+        """By job, what it reports, until the next report of a figure is due."""
+        return self._figures.at(now_s)
 
     def counts(self) -> dict[str, int]:
         """What became of the logs, by outcome."""
@@ -95,12 +87,13 @@ class JobReports:
         if self._logs is not None:
             self._logs.close()
 
-    def _remember(self, observation: Observation) -> None:
-        job = str(observation.entity.attributes.get("ofu.job.id", observation.entity.id))
-        for key in BASES:
-            if key in observation.values:
-                newest = observation.values[key], self._clock.now_s()
-                self._newest.setdefault(job, {})[key] = newest
+    def _remembered(self, seen: Observation, time_s: float) -> Observation:
+        """The observation over the time that it speaks about, without what is too much."""
+        job = str(seen.entity.attributes.get("ofu.job.id", seen.entity.id))
+        starts_s = {k: self._figures.add(job, k, v, time_s) for k, v in seen.values.items()}
+        taken = {k: start_s for k, start_s in starts_s.items() if start_s is not None}
+        window = Window(min(taken.values(), default=time_s), time_s)
+        return Observation(seen.entity, window, {k: seen.values[k] for k in taken}, seen.gaps)
 
 
 def _observation(report: JobReport, job: str) -> Observation | None:
@@ -112,6 +105,11 @@ def _observation(report: JobReport, job: str) -> Observation | None:
 
 
 def _values(report: JobReport) -> Iterator[tuple[str, float]]:
+    if report.role:
+        # Over the time in which the role works: no MFU of the job, which OFU is held against.
+        if report.mfu is not None:
+            yield f"mfu_role:{report.role}", report.mfu
+        return
     if report.tflops_per_gpu is not None:
         yield "model_flop_rate", report.tflops_per_gpu * 1e12
     for key, value in (
@@ -138,6 +136,7 @@ class JobCollector:
         logged, pushed = self._reports.take(sorted(jobs))
         figures = self._reports.figures(now_s)
         observed = self._aggregator.aggregate(observations, shares, figures)
+        observed = [_with_reported(o, figures.get(o.entity.id, {})) for o in observed]
         known = {o.entity.id: o.entity for o in observed}
         logged = [_of(known.get(o.entity.id, o.entity), o) for o in logged]
         pushed = [_of(known.get(o.entity.id, o.entity), o) for o in pushed]
@@ -155,6 +154,11 @@ class FleetCollector:
         logged, pushed = self._reports.take(())
         observed = self._jobs.tick(now_s)
         return CollectedValues([*observed, *logged], [*observed, *logged, *pushed])
+
+
+def _with_reported(job: Observation, figures: Mapping[str, float]) -> Observation:
+    """A report stands until the next one is due; what was computed is not replaced."""
+    return replace(job, values={**figures, **job.values}) if figures else job
 
 
 def _has_job(observation: Observation) -> bool:

@@ -80,7 +80,7 @@ def read_prometheus(
     for number in range(time.count):
         end_s = time.start_s + (number + 1) * time.step_s
         found = {name: _by_job(server, query, end_s) for name, query in queries.items()}
-        _count(gather, found, end_s - time.step_s / 2)
+        _count(gather, found, end_s, time.step_s)
         progress("asking", end_s)
     for labels, _ in server.query(_skus(time), time.end_s):
         job = labels.get(JOB, "")
@@ -89,12 +89,12 @@ def read_prometheus(
     return [note]
 
 
-def _count(gather: ReportBuilder, found: Mapping[str, Values], time_s: float) -> None:
+def _count(gather: ReportBuilder, found: Mapping[str, Values], end_s: float, step_s: float) -> None:
     for job, held_s in found["held"].items():
         gather.add(
             GpuTime(
                 job=job,
-                time_s=time_s,
+                time_s=end_s - step_s / 2,
                 held_s=held_s,
                 seen_s=found["seen"].get(job, 0.0),
                 done_s=found["done"].get(job, 0.0),
@@ -105,7 +105,7 @@ def _count(gather: ReportBuilder, found: Mapping[str, Values], time_s: float) ->
     names = ("mfu", "reported", "rate")
     for job in dict.fromkeys(job for name in names for job in found[name] if job):
         mfu, reported, rate = (found[name].get(job) for name in names)
-        gather.add_report(SpeedReport(job, time_s, mfu=reported, flop_per_s=rate, our_mfu=mfu))
+        gather.add_report(SpeedReport(job, end_s, mfu=reported, flop_per_s=rate, our_mfu=mfu))
 
 
 def _queries(server: Queries, time: TimeBuckets) -> tuple[dict[str, str], str]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from otel_ofu.derive.job_figures import (
     Doubles,
@@ -21,7 +22,9 @@ from otel_ofu.derive.job_figures import (
     figures,
 )
 from otel_ofu.derive.jobs import BUSY_KEYS, job_entity
+from otel_ofu.derive.reported import ReportedFigures
 from otel_ofu.model import Entity, Observation, Window
+from otel_ofu.model.report_interval import MOST_S
 from otel_ofu.store import Store
 
 # Starting values: points take up to two steps to come; after a pause the last minute at 10 s
@@ -29,7 +32,7 @@ from otel_ofu.store import Store
 DELAY_STEPS = 2
 MOST_STEPS = 6
 RECENT_STEPS = 3
-# Starting values: jobs report every few minutes; attributes of a job hardly change.
+# Starting values: reports come up to five minutes late; attributes of a job hardly change.
 REPORT_S = 300.0
 DESCRIBE_S = 60.0
 REPORTED = ("model_flop_rate", "mfu_reported")
@@ -53,6 +56,8 @@ class FleetJobs:
         self._store = store
         self._settings = settings or JobFigureSettings()
         self._totals = JobTotals()
+        self._figures = ReportedFigures()
+        self._followed = False
         self._done: int | None = None
         self._described: dict[str, tuple[Entity, int, float]] = {}
 
@@ -73,7 +78,7 @@ class FleetJobs:
             held = self._held(now_s)
             if held is None:
                 return []
-            reports = self._reports(held, last * self._store.step_s)
+            reports = self._reports(last * self._store.step_s)
             for step in range(first, last + 1):
                 result += self._of_step(step, held, reports)
         self._totals.forget(last * self._store.step_s)
@@ -152,14 +157,27 @@ class FleetJobs:
         self._described[job] = (entity, len(gpus), now_s)
         return entity
 
-    def _reports(self, held: _Holdings, end_s: float) -> dict[str, dict[str, float]]:
-        """The newest of what jobs reported of themselves within five minutes."""
-        reports: dict[str, dict[str, float]] = {}
-        for key in REPORTED:
-            rows = self._store.block("job", key, end_s - REPORT_S, end_s).array()
-            for column, entity in zip(held.columns.tolist(), held.entities, strict=True):
-                values = rows[:, column] if column < rows.shape[1] else rows[:0, 0]
-                known = values[~np.isnan(values)]
-                if len(known):
-                    reports.setdefault(entity.id, {})[key] = float(known[-1])
-        return reports
+    def _reports(self, end_s: float) -> Mapping[str, Mapping[str, float]]:
+        """What jobs reported of themselves and still stands; at first, of the last hour."""
+        since_s = end_s - (REPORT_S if self._followed else MOST_S)
+        self._followed = True
+        for start_s in np.arange(since_s, end_s, REPORT_S).tolist():
+            for key in REPORTED:
+                self._follow(key, start_s)
+        return self._figures.at(end_s)
+
+    def _follow(self, key: str, start_s: float) -> None:
+        step_s, slots = self._store.step_s, self._store.slots("job")
+        rows = self._store.block("job", key, start_s, start_s + REPORT_S).array()
+        for row, column in np.argwhere(_newest(rows)).tolist():
+            entity = slots.entity(column)
+            if entity is not None:
+                time_s = start_s + (row + 1) * step_s
+                self._figures.add(entity.id, key, float(rows[row, column]), time_s)
+
+
+def _newest(rows: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Which are the last two values of each column: between them lies what the last is about."""
+    known = ~np.isnan(rows)
+    rank = np.cumsum(known[::-1], axis=0)[::-1]
+    return known & (rank <= 2)  # noqa: PLR2004 - as the docstring says

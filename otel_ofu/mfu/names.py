@@ -36,21 +36,39 @@ Quantity = Literal[
 ]
 
 
+MOST_MFU = 10.0
+"""Starting value: no count is that far off (all experts for the active ones: 9.5 at most)."""
+
+
 @dataclass(frozen=True, slots=True)
 class QuantityConversion:
-    """`value x scale` in the unit of `field`, or `scale / value` for a rate that is a time."""
+    """`value x scale` in the unit of `field`, or `scale / value` for a rate that is a time.
+
+    `role`: whose it is, in a job that trains in turns; empty for the whole job's.
+    """
 
     field: Field
     scale: float = 1.0
     inverse: bool = False
+    role: str = ""
 
     def value(self, received: float) -> float | None:
-        """In the unit of the field; None below 0, by which frameworks mean "unknown"."""
+        """In the unit of the field.
+
+        None below 0, by which frameworks mean "unknown", and for an MFU that cannot be, such as a
+        percentage that was sent as a ratio.
+        """
         if not 0.0 <= received < float("inf"):
             return None
-        if not self.inverse:
-            return received * self.scale
-        return self.scale / received if received else None
+        if self.inverse:
+            return self.scale / received if received else None
+        value = received * self.scale
+        return None if self.field == "mfu" and value > MOST_MFU else value
+
+    def ratio(self, received: float) -> float | None:
+        """Of a number that stood before a percent sign and was divided by 100 for it."""
+        plain = replace(self, scale=1.0) if self.field == "mfu" else self
+        return plain.value(received)
 
 
 QUANTITIES: Mapping[Quantity, QuantityConversion] = MappingProxyType(
@@ -76,6 +94,7 @@ class SeriesName(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     names: list[str]
     framework: str = "own"
     exact: bool = False
+    role: str = ""
 
 
 class _NamesFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -100,7 +119,9 @@ class SeriesNames:
     def recognise(self, name: str, unit: str = "") -> QuantityConversion | None:
         """What `name` means. `unit` (UCUM or text, as received) corrects scale, if it is known."""
         found = self._exact.get(name) or self._find(_plain(name))
-        return None if found is None else _with_unit(QUANTITIES[found.is_], unit)
+        if found is None:
+            return None
+        return _with_unit(replace(QUANTITIES[found.is_], role=found.role), unit)
 
     def extended(self, own: Mapping[str, Quantity]) -> SeriesNames:
         """These and a user's `name: quantity`, which win over built-in ones."""

@@ -28,12 +28,16 @@ def mfu(tokens_per_s_per_gpu: float, flops_per_token: float, peak_flops: float) 
 
 @dataclass(frozen=True, slots=True)
 class JobReport:
-    """One line of a log. None where the line has none; at least one figure is there.
+    """One line of a log, or what it says of one role. None where the line has none.
+
+    At least one figure of speed is there.
 
     `time_s` is when the line was read (Unix seconds). `tokens_per_s` and `samples_per_s` are the
     whole job's, the `_per_gpu` figures are one GPU's. `mfu` is the framework's own, over the peak
-    that it chose; `step_s` is seconds for a training step. `job` is what the path template of the
-    configuration gives as the job of this log, or empty.
+    that it chose, in `precision` where the line says it; `step_s` is seconds for a training step.
+    `job` is what the path template of the configuration gives as the job of this log, or empty.
+    `role`: of a program that trains in turns (`actor`, `critic`); its MFU holds while it works, not
+    for the whole step. `step` is the number of the step, `batch_size` the samples in it.
     """
 
     time_s: float
@@ -47,3 +51,8 @@ class JobReport:
     samples_per_s: float | None = None
     step_s: float | None = None
     job: str = ""
+    role: str = ""
+    step: int | None = None
+    batch_size: int | None = None
+    power_w_per_gpu: float | None = None
+    precision: str = ""

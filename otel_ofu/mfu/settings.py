@@ -13,7 +13,8 @@ from otel_ofu.files.settings import (
     QuantityRange,
     Settings,
 )
-from otel_ofu.mfu.logs.formats import LinePattern, PatternError, readers_of
+from otel_ofu.mfu.logs.formats import readers_of
+from otel_ofu.mfu.logs.patterns import LinePattern, PatternError
 from otel_ofu.mfu.logs.tail import PathTemplate, Start
 from otel_ofu.mfu.names import Quantity
 

@@ -27,6 +27,11 @@ class JobSeries(Protocol):
     @property
     def field(self) -> str: ...
 
+    @property
+    def role(self) -> str:
+        """Whose it is, in a job that trains in turns; empty for the whole job's."""
+        ...
+
     def value(self, received: float) -> float | None:
         """In the unit of the field; None where the framework says that it does not know."""
         ...
@@ -124,6 +129,7 @@ class MetricKeys:
         if series is None:
             return "unknown metric"
         key, scale = JOB_FIELDS[series.field]
+        key = f"mfu_role:{series.role}" if series.role else key
         found = KeyMatch(key, self._registry.metric(key), (), UnitConversion(series, scale))
         return _of_form(found, form)
 

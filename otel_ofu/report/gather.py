@@ -13,8 +13,11 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from otel_ofu.model import Observation
-from otel_ofu.report.timeline import BucketSums, Timelines
+from otel_ofu.model.report_interval import ReportInterval
+from otel_ofu.report.timeline import BucketSums, Doubles, Timelines
 
 JOB_ID = "ofu.job.id"
 NOBODY = ""
@@ -35,7 +38,8 @@ JUST_BEFORE_S = 1e-3  # a report speaks of the time before it, also at the edge 
 class SpeedReport:
     """What a job reported at an instant (Unix seconds): a ratio, FLOP/s of one GPU, or both.
 
-    `mfu` is over the peak that the job chose; `our_mfu` over the peak that OFU has.
+    It speaks about the time since the report before, at most two of its usual intervals. `mfu` is
+    over the peak that the job chose; `our_mfu` over the peak that OFU has.
     """
 
     job: str
@@ -99,6 +103,7 @@ class ReportBuilder:
         self.repeated_s = 0.0
         self._job = job
         self._counted_s: dict[str, float] = {}
+        self._intervals: dict[str, ReportInterval] = {}
 
     def observe(self, observations: Iterable[Observation]) -> None:
         """One round of GPUs; other entities are passed over."""
@@ -118,28 +123,23 @@ class ReportBuilder:
             self.timelines.add(job, time_s, sums)
 
     def add_report(self, report: SpeedReport) -> None:
-        """A report of a job. What it is compared with has to be there first.
+        """A report of a job, in the order of time. What it is compared with has to be there first.
 
         A report of a job that holds no GPU here, without a usable figure, or from another time is
         left out and counted.
         """
-        sums = [0.0] * len(BucketSums)
-        for where, value in (
-            (BucketSums.PRINTED, report.mfu),
-            (BucketSums.RATE, report.flop_per_s),
-            (BucketSums.MFU, report.our_mfu),
-        ):
-            # A figure that a job cannot have meant (not finite, below 0) is none.
-            if value is not None and math.isfinite(value) and value >= 0:
-                sums[where] += value
-                sums[where + 1] += 1.0
-        at_s = report.time_s - JUST_BEFORE_S
-        if report.job == NOBODY or report.job not in self.timelines or not any(sums):
+        rates, job, at_s = _rates(report), report.job, report.time_s - JUST_BEFORE_S
+        if job == NOBODY or job not in self.timelines or not rates.any():
             self.unmatched += 1
-        elif not self.timelines.spans(at_s):
+            return
+        if not self.timelines.spans(at_s):
             self.outside += 1
+            return
+        start_s = self._intervals.setdefault(job, ReportInterval()).add(report.time_s)
+        if start_s < at_s:
+            self.timelines.add_over(job, start_s, report.time_s, rates)
         else:
-            self.timelines.add(report.job, at_s, sums)
+            self.timelines.add(job, at_s, rates)
 
     def add(self, seen: GpuTime) -> None:
         """Sums of a server. Lost time is that of the job as a whole: GPUs even each other out."""
@@ -196,3 +196,17 @@ class ReportBuilder:
         busy = next((values[key] for key in BUSY_KEYS if key in values), None)
         if busy is not None and busy < IDLE_BELOW:
             sums[BucketSums.IDLE] += fresh_s
+
+
+def _rates(report: SpeedReport) -> Doubles:
+    """What a second of the time that a report speaks about adds to a bucket."""
+    rates = np.zeros(len(BucketSums))
+    for where, value in (
+        (BucketSums.PRINTED, report.mfu),
+        (BucketSums.RATE, report.flop_per_s),
+        (BucketSums.MFU, report.our_mfu),
+    ):
+        # A figure that a job cannot have meant (not finite, below 0) is none.
+        if value is not None and math.isfinite(value) and value >= 0:
+            rates[where], rates[where + 1] = value, 1.0
+    return rates

@@ -180,10 +180,10 @@ def _job(gather: ReportBuilder, id_: str) -> Job:
 def _mfus(sums: Doubles, total: Doubles) -> tuple[Doubles, Doubles, bool]:
     """By bucket MFU over our peak, and as the job prints it; whether the first is the second."""
     peak = _one(total[BucketSums.LIMIT], total[BucketSums.LIMITED])
-    printed = _over(sums[:, BucketSums.PRINTED], sums[:, BucketSums.PRINTED_COUNT])
-    ours = _over(sums[:, BucketSums.MFU], sums[:, BucketSums.MFU_COUNT])
+    printed = _over(sums[:, BucketSums.PRINTED], sums[:, BucketSums.PRINTED_S])
+    ours = _over(sums[:, BucketSums.MFU], sums[:, BucketSums.MFU_S])
     if peak is not None:
-        rate = _over(sums[:, BucketSums.RATE], sums[:, BucketSums.RATE_COUNT]) / peak
+        rate = _over(sums[:, BucketSums.RATE], sums[:, BucketSums.RATE_S]) / peak
         ours = np.where(np.isnan(ours), rate, ours)
     if np.isnan(ours).all():
         return printed, printed, True

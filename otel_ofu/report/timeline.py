@@ -30,12 +30,12 @@ class BucketSums(IntEnum):
     IDLE = 4  # in which no kernel ran
     LIMIT = 5  # integral of the FLOP limit, FLOP
     LIMITED = 6  # GPU time with a known limit
-    MFU = 7  # MFU over our peak, and how often it was reported
-    MFU_COUNT = 8
-    RATE = 9  # FLOP/s of one GPU, and how often it was reported
-    RATE_COUNT = 10
-    PRINTED = 11  # MFU over the job's own peak, and how often it was reported
-    PRINTED_COUNT = 12
+    MFU = 7  # MFU over our peak, integrated over the seconds that reports speak about; those
+    MFU_S = 8
+    RATE = 9  # FLOP/s of one GPU, as above
+    RATE_S = 10
+    PRINTED = 11  # MFU over the job's own peak, as above
+    PRINTED_S = 12
 
 
 @dataclass(slots=True)
@@ -94,6 +94,13 @@ class Timelines:
             return False
         return self._first <= self.number(time_s) <= self._last
 
+    def add_over(self, job: str, start_s: float, end_s: float, rates: Doubles) -> None:
+        """Adds `rates` x seconds to the buckets of (start, end] that are not before the job's."""
+        start_s = max(start_s, self._rows[job].first * self.width_s)
+        for edge_s in self._edges(start_s, end_s):
+            self.add(job, (start_s + edge_s) / 2, rates * (edge_s - start_s))
+            start_s = edge_s
+
     def add(self, job: str, time_s: float, amounts: Sequence[float] | Doubles) -> None:
         """Adds `amounts`, one for each `BucketSums`, to the bucket of an instant (Unix seconds)."""
         number = self._fit(time_s)
@@ -107,6 +114,12 @@ class Timelines:
         row = self._rows[job]
         starts = (row.first + np.arange(len(row.sums))) * self.width_s
         return starts.astype(np.float64), row.sums
+
+    def _edges(self, start_s: float, end_s: float) -> list[float]:
+        """Where the parts of a time end that lie in one bucket each."""
+        width_s = self.width_s
+        inner = np.arange(math.floor(start_s / width_s) + 1, math.ceil(end_s / width_s)) * width_s
+        return [*inner.tolist(), end_s]
 
     def _fit(self, time_s: float) -> int:
         number = self.number(time_s)

@@ -146,6 +146,38 @@ def test_what_a_job_reports_becomes_mfu() -> None:
     assert job.values["mfu"] == pytest.approx(0.4)
 
 
+def test_a_report_every_ten_minutes_stands_until_the_next_is_due() -> None:
+    fleet, entity = Fleet(), Entity("job", "1", {"ofu.job.id": "1"})
+    told: list[bool] = []
+    for step in range(int(2 * 3600 / STEP_S)):
+        now_s = fleet.clock.now_s()
+        fleet.report(0, "1", ofu=0.5)
+        # The last report comes after 50 minutes.
+        if step % 60 == 0 and step <= 300:
+            report = Observation(entity, Window(now_s, now_s), {"mfu_reported": 0.4})
+            fleet.store.write([report])
+        told += ["mfu" in job.values for job in fleet.tick()]
+        fleet.later()
+    # Until the second one shows how often it reports, five minutes; then twice that time.
+    known = [step for step, is_known in enumerate(told) if is_known]
+    assert known[:31] == list(range(2, 33))
+    assert known[31:] == list(range(62, 302 + 2 * 60 + 1))
+
+
+def test_a_gateway_that_starts_reads_how_often_a_job_reported() -> None:
+    fleet, entity = Fleet(), Entity("job", "1", {"ofu.job.id": "1"})
+    for step in range(200):
+        now_s = fleet.clock.now_s()
+        fleet.report(0, "1", ofu=0.5)
+        if step in (60, 120):
+            report = Observation(entity, Window(now_s, now_s), {"mfu_reported": 0.4})
+            fleet.store.write([report])
+        fleet.later()
+    fleet.later(2)
+    (job,) = FleetJobs(fleet.store).tick(fleet.clock.now_s())
+    assert job.values["mfu"] == pytest.approx(0.4)
+
+
 def test_an_attribute_that_changes_is_seen_within_a_minute() -> None:
     fleet = Fleet()
     for _ in range(int(DESCRIBE_S / STEP_S) + 3):

@@ -42,6 +42,12 @@ def test_a_name_is_converted(
     assert series.value(received) == pytest.approx(value)
 
 
+def test_an_mfu_that_cannot_be_is_none() -> None:
+    series = recognise("ml.training.mfu")
+    assert series is not None
+    assert (series.value(9.5), series.value(41.71)) == (9.5, None)
+
+
 @pytest.mark.parametrize(
     "name",
     [

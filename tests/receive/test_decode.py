@@ -359,6 +359,15 @@ def test_a_training_job_is_known_by_its_scheduler() -> None:
     assert (told(intake), intake.rejected.points) == ({}, 0)
 
 
+def test_the_mfu_of_a_role_is_not_the_jobs() -> None:
+    roles = [gauge(f"perf/mfu/{role}", point(0.3)) for role in ("actor", "actor_infer")]
+    intake = decoder().decode(body({"ofu.job.id": "a"}, *roles), NOW)
+    assert told(intake) == {
+        ("job", "a", "mfu_role:actor", T0): 0.3,
+        ("job", "a", "mfu_role:actor_infer", T0): 0.3,
+    }
+
+
 def test_a_nodes_part_of_a_job_is_not_the_job() -> None:
     metric = gauge("ofu.job.utilization", point(0.5))
     part, whole = ({"ofu.job.id": "7", "ofu.job.scope": scope} for scope in ("node", "fleet"))

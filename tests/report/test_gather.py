@@ -113,6 +113,34 @@ def test_an_mfu_alone_is_over_the_peak_of_the_job() -> None:
     assert (job.mfu, job.own_peak, job.peak_ratio) == (0.39, True, None)
 
 
+def four_hours(reports_s: list[float], mfu: float = 0.38) -> Job:
+    gather = ReportBuilder()
+    for tick in range(480):
+        gather.observe([seen(gpu("a"), tick * 30.0, 0.4)])
+    for at_s in reports_s:
+        gather.add_report(SpeedReport("a", START_S + at_s, mfu=mfu))
+    return only(gather)
+
+
+def test_a_report_every_ten_minutes_is_known_all_the_time() -> None:
+    job = four_hours([600.0 * n for n in range(1, 25)])
+    assert job.both_s >= 3.7 * 3600
+    assert job.verdict.kind == "normal"
+
+
+def test_a_report_after_a_pause_does_not_speak_about_the_pause() -> None:
+    job = four_hours([*(60.0 * n for n in range(1, 11)), 4 * 3600.0])
+    assert job.both_s == pytest.approx(600 + 120, abs=90)
+
+
+def test_a_report_weighs_as_long_as_it_speaks() -> None:
+    gather = ReportBuilder(step_s=3600.0)
+    gather.observe([seen(gpu("a"), 0.0, 0.4, 3600.0)])
+    for at_s, mfu in ((1.0, 0.2), (601.0, 0.2), (1801.0, 0.5)):
+        gather.add_report(SpeedReport("a", START_S + at_s, our_mfu=mfu))
+    assert only(gather).mfu == pytest.approx((601 * 0.2 + 1200 * 0.5) / 1801)
+
+
 @pytest.mark.parametrize(
     ("said", "note"),
     [

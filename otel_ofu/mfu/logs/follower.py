@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 from otel_ofu.mfu.logs.blocks import LineBlocks
 from otel_ofu.mfu.logs.command import CommandTail
-from otel_ofu.mfu.logs.formats import LineOrigin, LinePattern, Scanner, readers_of
+from otel_ofu.mfu.logs.formats import readers_of
+from otel_ofu.mfu.logs.patterns import LinePattern
+from otel_ofu.mfu.logs.scanner import LineOrigin, Scanner
 from otel_ofu.mfu.logs.tail import (
     MAX_FILES,
     FileTail,

@@ -9,9 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_ofu.mfu.logs.blocks import LineBlocks
-from otel_ofu.mfu.logs.formats import LineOrigin, LinePattern, Scanner, built_in_readers, readers_of
+from otel_ofu.mfu.logs.formats import MOST_ROLES, built_in_readers, readers_of
+from otel_ofu.mfu.logs.patterns import LinePattern
+from otel_ofu.mfu.logs.scanner import LineOrigin, Scanner
 from otel_ofu.mfu.report import JobReport
-from tests.mfu.logs.lines import LINES, SILENT, TITAN, figures
+from tests.mfu.logs.lines import (
+    COMMAS,
+    LINES,
+    LLM_C,
+    MEGATRON_ENERGY,
+    NANOCHAT,
+    SILENT,
+    TITAN,
+    VERL,
+    figures,
+)
 
 ORIGIN = LineOrigin("train.log")
 
@@ -27,6 +39,69 @@ def test_a_line_gives_its_figures(line: str, framework: str, expected: dict[str,
     (report,) = scan(line + "\n")
     assert report.framework == framework
     assert figures(report) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("line", "expected"), COMMAS)
+def test_a_decimal_comma_is_never_a_mark_of_thousands(
+    line: str, expected: dict[str, float]
+) -> None:
+    (report,) = scan(line + "\n")
+    assert figures(report) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [
+        ("03:26 [Rank 0] step: 8, loss: 9.9, tokens_per_second: 76957.79, mfu: 42.46", 8),
+        ("Step 12 | Time: 10.21s | Throughput: 76957 tokens/s | MFU: 42.5%", 12),
+        ("iter 1: loss 10.9733, time: 9463.66ms, mfu: 3.24%", 1),
+        ("iter 200: loss 2.0000, time 120.10ms, mfu 38.21%", 200),
+        (LLM_C.format("61.2"), 10),
+        (NANOCHAT.format("mfu: 12.3%"), 50),
+        ("step:125/1393 train_time:18010ms step_avg:156.61ms", 125),
+        (MEGATRON_ENERGY, 292),
+        (TITAN, 10),
+        ("completed step: 9, seconds: 0.166, TFLOP/s/device: 41.524", 9),
+        ("12 tokens_per_second_per_gpu:1234.5", None),
+    ],
+)
+def test_the_number_of_the_step_is_read_where_the_line_has_it(line: str, step: int | None) -> None:
+    (report,) = scan(line + "\n")
+    assert report.step == step
+
+
+def test_energy_is_no_throughput_and_power_and_batch_are_read_beside_it() -> None:
+    (report,) = scan(MEGATRON_ENERGY + "\n")
+    assert report.tflops_per_gpu == 388.1
+    assert (report.power_w_per_gpu, report.batch_size) == (551.2, 512)
+
+
+def test_the_precision_of_the_peak_is_kept_where_the_line_says_it() -> None:
+    precisions = [scan(line + "\n")[0].precision for line in (LLM_C.format("61.2"), TITAN)]
+    assert precisions == ["bf16", ""]
+
+
+def test_two_roles_in_one_line_are_two_reports_beside_the_job_s() -> None:
+    reports = scan(VERL + "\n")
+    assert {r.role: figures(r) for r in reports} == {
+        "actor_infer": {"mfu": pytest.approx(1.7)},
+        "actor": {"mfu": pytest.approx(0.0217869)},
+        "": {"step_s": 31.5, "tokens_per_s_per_gpu": 1024.5},
+    }
+    assert {(r.line_number, r.step) for r in reports if not r.role} == {(1, 66)}
+
+
+def test_more_roles_than_a_job_has_are_left_out() -> None:
+    reports = scan("".join(f"perf/mfu/role_{n}:0.1 " for n in range(200)) + "\n")
+    assert len(reports) == MOST_ROLES
+
+
+@pytest.mark.parametrize(
+    "text", ["perf/mfu/", "perf/mfu/a:0.1 ", "mfu 1,", "iter 1: loss ms, mfu "]
+)
+def test_a_line_of_nothing_but_marks_is_read_in_linear_time(text: str) -> None:
+    # Quadratic work would be 10^9 steps and more here: it would be noticed.
+    scan(text * (60_000 // len(text)) + "\n")
 
 
 @pytest.mark.parametrize("line", SILENT)

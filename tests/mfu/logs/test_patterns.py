@@ -9,7 +9,7 @@ import pytest
 
 from otel_ofu.mfu.logs import LinePattern, PatternError, Scanner
 from otel_ofu.mfu.logs.blocks import LineBlock
-from otel_ofu.mfu.logs.formats import LineOrigin
+from otel_ofu.mfu.logs.scanner import LineOrigin
 from otel_ofu.mfu.report import JobReport
 from tests.mfu.logs.lines import figures
 from tests.waiting import HANGS_S
@@ -30,9 +30,26 @@ def test_groups_fill_the_figures_in_our_units() -> None:
 
 def test_a_pattern_wins_over_the_built_in_formats_and_reports_a_line_once() -> None:
     line = b"iter 200: loss 2.0000, time 120.10ms, mfu 38.21%\n"
-    (report,) = scan(line, LinePattern(r"mfu (?P<mfu>[\d.]+)"), LinePattern("loss (?P<mfu>.*)"))
+    own = LinePattern(r"mfu (?P<mfu_percent>[\d.]+)"), LinePattern("loss (?P<mfu>.*)")
+    (report,) = scan(line, *own)
     assert report.framework == "pattern"
-    assert report.mfu == pytest.approx(38.21)
+    assert report.mfu == pytest.approx(0.3821)
+
+
+def test_a_percent_sign_in_a_group_counts_once() -> None:
+    (report,) = scan(b"util 38.21%\n", LinePattern(r"util (?P<mfu_percent>\S+)"))
+    assert report.mfu == pytest.approx(0.3821)
+
+
+def test_a_percentage_that_is_taken_for_a_ratio_is_no_mfu() -> None:
+    assert scan(b"util 41,71\n", LinePattern(r"util (?P<mfu>\S+)")) == []
+    (report,) = scan(b"util 41,71\n", LinePattern(r"util (?P<mfu_percent>\S+)"))
+    assert report.mfu == pytest.approx(0.4171)
+
+
+def test_a_comment_line_is_no_report_of_a_pattern_either() -> None:
+    pattern = LinePattern(r"mfu (?P<mfu_percent>[\d.]+)")
+    assert [r.mfu for r in scan(b"# mfu 99\nmfu 38\n", pattern)] == [pytest.approx(0.38)]
 
 
 def test_only_the_first_match_of_a_line_counts() -> None:
