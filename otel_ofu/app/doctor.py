@@ -12,11 +12,12 @@ from threading import Event
 
 from otel_ofu.app.prepare import deriver
 from otel_ofu.app.sources import (
-    AUTO,
     SourceCandidate,
     SourceProbe,
     SourceProblem,
+    best,
     factory,
+    names_of,
     probe_source,
 )
 from otel_ofu.app.state import could_be_state_dir
@@ -70,13 +71,12 @@ class Report:
 def examine(config: Config, environ: Mapping[str, str], clock: Clock) -> Report:
     """Examines every source, every GPU, and every endpoint."""
     gpu = config.receivers.gpu
-    names = AUTO if gpu.source == "auto" else (gpu.source,)
-    probes = [probe_source(name, gpu, clock) for name in names]
-    chosen = next((probe.candidate for probe in probes if probe.candidate.usable), None)
+    probes = [probe_source(name, gpu, clock) for name in names_of(gpu)]
+    chosen = best(probes)
     others = [*_endpoints(config, environ), _state(config, environ)]
     return Report(
         able=chosen is not None and all(f.ok for f in others if f.subject == "state"),
-        silent=chosen.silent if chosen else (),
+        silent=tuple(chosen.silent) if chosen else (),
         sources=[_source(probe.candidate, chosen) for probe in probes],
         gpus=_gpus(config, clock, chosen, probes),
         others=others,

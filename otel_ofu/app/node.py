@@ -15,7 +15,7 @@ from otel_ofu.app.owners import DriverProcesses, job_finder
 from otel_ofu.app.pipeline import Pipeline
 from otel_ofu.app.prepare import PreparedConfig, deriver
 from otel_ofu.app.sampler import Sampler
-from otel_ofu.app.source_reader import ThreadReader
+from otel_ofu.app.source_selector import SourceSelector
 from otel_ofu.app.sources import ChosenSource
 from otel_ofu.config import Config
 from otel_ofu.model.clock import Clock
@@ -46,7 +46,7 @@ class NodeWorker:
     ) -> None:
         config, host = prepared.config, pipeline.host
         self._sampler = Sampler(
-            ThreadReader(chosen.name, chosen.factory, clock),
+            SourceSelector(chosen.options, clock),
             deriver(
                 config.receivers.gpu,
                 host,

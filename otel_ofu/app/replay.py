@@ -6,7 +6,7 @@ Enters: a source whose time is its own. Leaves: observations in the order of tha
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from otel_ofu.app.sampler import Emit, ReadingDeriver, Sampler
 from otel_ofu.app.source_reader import ReadResult
@@ -21,12 +21,8 @@ class DirectReader:
     def __init__(self, source: Source) -> None:
         self._source = source
 
-    @property
-    def name(self) -> str:
-        return self._source.name
-
-    def read(self, now_s: float, budget_s: float) -> ReadResult:  # noqa: ARG002 - nothing to wait for
-        return ReadResult(self._source.read(now_s))
+    def read(self, now_s: float, budget_s: float) -> Sequence[ReadResult]:  # noqa: ARG002 - nothing to wait for
+        return [ReadResult(self._source.read(now_s), source=self._source.name)]
 
     def close(self, deadline_s: float) -> None:  # noqa: ARG002 - nothing to wait for
         self._source.close()

@@ -67,7 +67,7 @@ SHARE = "owner_share"
 
 
 class Sampler:
-    """Owns one reader. `tick` belongs to one thread and never raises because of the source.
+    """Owns the reader. `tick` belongs to one thread and never raises because of the source.
 
     `budget_s` is the longest that a round waits for the source.
     """
@@ -87,17 +87,19 @@ class Sampler:
         self._budget_s = budget_s
         self._meter = meter
         self._known: dict[str, Reading] = {}
+        self._of_source: dict[str, list[Reading]] = {}
         self._troubles = TroubleLog(meter)
         self.owners: Owners | None = None
         """Who owns the devices at an instant; set before the first round, if at all."""
 
     def tick(self, now_s: float) -> None:
         """Reads once. `now_s` is the scheduled instant in Unix seconds."""
-        answer = self._reader.read(now_s, self._budget_s)
-        readings = self._gaps(answer, now_s) if answer.failure else answer.readings
+        results = self._reader.read(now_s, self._budget_s)
+        self._of_source = self._readings(results, now_s)
+        readings = [reading for each in self._of_source.values() for reading in each]
         self._known = {reading.device.uuid: reading for reading in readings}
         observations = self._derived(readings, now_s)
-        self._report(answer, observations)
+        self._report(results, observations)
         self._emit(observations)
 
     def devices(self) -> list[Device]:
@@ -130,19 +132,33 @@ class Sampler:
         self._deriver.retain([observation.entity.id for observation in observations])
         return observations
 
-    def _gaps(self, answer: ReadResult, now_s: float) -> list[Reading]:
-        gap = Gap(GapReason.FAILED, answer.message)
-        return [_absent(reading, gap, now_s) for reading in self._known.values()]
+    def _readings(self, results: Sequence[ReadResult], now_s: float) -> dict[str, list[Reading]]:
+        """By source; one that failed has gaps for what it had, unless another took that over."""
+        read = {reading.device.uuid for result in results for reading in result.readings}
+        found: dict[str, list[Reading]] = {}
+        for result in results:
+            found[result.source] = list(result.readings)
+            if result.failure:
+                gap = Gap(GapReason.FAILED, result.message)
+                left = [
+                    r for r in self._of_source.get(result.source, ()) if r.device.uuid not in read
+                ]
+                found[result.source] = [_absent(reading, gap, now_s) for reading in left]
+        return found
 
-    def _report(self, answer: ReadResult, observations: Sequence[Observation]) -> None:
-        name = self._reader.name
-        if answer.failure:
-            self._meter.missed(name, answer.failure)
-        else:
-            self._meter.sampled(name, answer.seconds)
-        answers = _answers(answer)
-        troubles = [*answer.troubles, *(no_ofu(observations) if answers else _whole(name, answer))]
-        self._troubles.update(name, troubles, answer.targets, up=answers)
+    def _report(self, results: Sequence[ReadResult], observations: Sequence[Observation]) -> None:
+        self._troubles.retain({result.source for result in results})
+        for result in results:
+            name = result.source
+            if result.failure:
+                self._meter.missed(name, result.failure)
+            else:
+                self._meter.sampled(name, result.seconds)
+            answers = _answers(result)
+            own = {reading.device.uuid for reading in result.readings}
+            seen = [o for o in observations if o.entity.attributes.get("hw.id") in own]
+            troubles = [*result.troubles, *(no_ofu(seen) if answers else _whole(result))]
+            self._troubles.update(name, troubles, result.targets, up=answers)
 
 
 def _answers(answer: ReadResult) -> bool:
@@ -152,7 +168,7 @@ def _answers(answer: ReadResult) -> bool:
     return not answer.readings or any(reading.values for reading in answer.readings)
 
 
-def _whole(name: str, answer: ReadResult) -> Sequence[Trouble]:
+def _whole(answer: ReadResult) -> Sequence[Trouble]:
     """The source as a whole gives nothing; nothing more where it reports the parts that failed."""
     if answer.troubles and answer.failure != "late":
         return ()
@@ -160,7 +176,7 @@ def _whole(name: str, answer: ReadResult) -> Sequence[Trouble]:
     if not answer.failure:
         gaps = (gap.detail for reading in answer.readings for gap in reading.gaps.values())
         message = next((detail for detail in gaps if detail), "no value at all")
-    return (Trouble(name, answer.failure or "failed", message),)
+    return (Trouble(answer.source, answer.failure or "failed", message),)
 
 
 _OFU_INPUTS = ("tensor_active", "engine_busy", "sm_clock", "reference_clock")

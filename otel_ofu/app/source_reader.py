@@ -8,7 +8,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 from otel_ofu.model import Reading, Trouble
@@ -21,6 +21,9 @@ ReadFailure = Literal["", "failed", "late", "unavailable"]
 
 REBUILD_AFTER = 3
 """Failed rounds in a row after which a source is closed and opened anew."""
+REBUILD_AFTER_S = 30.0
+"""And the time since the first of them: a client process under a CPU limit of 100m needs 5 s to
+start, and would never come up if it was ended before. Starting value."""
 FIRST_BACKOFF_S = 1.0  # starting value
 LONGEST_BACKOFF_S = 60.0  # starting value
 
@@ -31,7 +34,7 @@ class ReadResult:
 
     `troubles` are what failed of a part of it, beside the readings; `targets` whether each thing
     that it reads from answered, empty where that is not known. `seconds` is the time that the call
-    took.
+    took. `source` is the name of the source that was read.
     """
 
     readings: Sequence[Reading] = ()
@@ -40,15 +43,13 @@ class ReadResult:
     seconds: float = 0.0
     troubles: Sequence[Trouble] = ()
     targets: Mapping[str, bool] = field(default_factory=dict)
+    source: str = ""
 
 
 class SourceReader(Protocol):
-    """Reads one source within a budget."""
+    """Reads one source or several within a budget; each device is in one result."""
 
-    @property
-    def name(self) -> str: ...
-
-    def read(self, now_s: float, budget_s: float) -> ReadResult: ...
+    def read(self, now_s: float, budget_s: float) -> Sequence[ReadResult]: ...
 
     def close(self, deadline_s: float) -> None: ...
 
@@ -64,6 +65,7 @@ class SourceConnection:
         self._clock = clock
         self._source: Source | None = None
         self._failures = 0
+        self._failing_since_s = 0.0
         self._backoff_s = FIRST_BACKOFF_S
         self._open_again_s = 0.0
         self._message = ""
@@ -100,10 +102,11 @@ class SourceConnection:
 
     def _failed(self, error: Exception, started_s: float, *, rebuild: bool) -> ReadResult:
         self._message = _message_of(error)
-        self._failures += 1
         now_s = self._clock.monotonic_s()
+        self._failing_since_s = self._failing_since_s if self._failures else started_s
+        self._failures += 1
         troubles, targets = self._reported()
-        if rebuild or self._source is None or self._failures >= REBUILD_AFTER:
+        if rebuild or self._source is None or self._is_due(now_s):
             self.close()
             self._failures = 0
             self._open_again_s = now_s + self._backoff_s
@@ -115,6 +118,10 @@ class SourceConnection:
             troubles=troubles,
             targets=targets,
         )
+
+    def _is_due(self, now_s: float) -> bool:
+        lasted_s = now_s - self._failing_since_s
+        return self._failures >= REBUILD_AFTER and lasted_s >= REBUILD_AFTER_S
 
     def _reported(self) -> tuple[Sequence[Trouble], Mapping[str, bool]]:
         """What a source that failed reports of its parts."""
@@ -145,21 +152,41 @@ class ThreadReader:
         self._requests: queue.SimpleQueue[float | None] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[ReadResult] = queue.SimpleQueue()
         self._busy_since_s: float | None = None
+        self._requested = False
         self._thread = threading.Thread(target=self._work, name=f"source-{name}", daemon=True)
         self._thread.start()
 
+    @property
+    def hangs(self) -> bool:
+        """Whether the last call has not come back."""
+        return self._busy_since_s is not None
+
     def read(self, now_s: float, budget_s: float) -> ReadResult:
-        if self._busy_since_s is not None and not self._drop_late_answer():
-            waited_s = self._clock.monotonic_s() - self._busy_since_s
-            return ReadResult(failure="late", message=f"no answer for {waited_s:.0f} s")
-        self._busy_since_s = self._clock.monotonic_s()
-        self._requests.put(now_s)
+        self.request(now_s)
+        return self.result(budget_s)
+
+    def request(self, now_s: float) -> None:
+        """Begins a call, unless one hangs."""
+        self._requested = self._busy_since_s is None or self._drop_late_answer()
+        if self._requested:
+            self._busy_since_s = self._clock.monotonic_s()
+            self._requests.put(now_s)
+
+    def result(self, budget_s: float) -> ReadResult:
+        """What the call that was requested gave within the budget."""
+        if not self._requested:
+            since_s = self._busy_since_s or self._clock.monotonic_s()
+            waited_s = self._clock.monotonic_s() - since_s
+            return self._late(f"no answer for {waited_s:.0f} s")
         try:
             answer = self._answers.get(timeout=budget_s)
         except queue.Empty:
-            return ReadResult(failure="late", message=f"no answer within {budget_s:.1f} s")
+            return self._late(f"no answer within {budget_s:.1f} s")
         self._busy_since_s = None
-        return answer
+        return replace(answer, source=self.name)
+
+    def _late(self, message: str) -> ReadResult:
+        return ReadResult(failure="late", message=message, source=self.name)
 
     def close(self, deadline_s: float) -> None:
         self._requests.put(None)

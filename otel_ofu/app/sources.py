@@ -1,17 +1,18 @@
-"""Which source reads the GPUs, and why the others do not.
+"""Which source can read the GPUs, and why the others do not.
 
-Enters: the config. Leaves: a `ChosenSource` with a factory, or SourceUnavailable that names for
-each candidate what is missing. One owner per GPU: exactly one source is chosen.
+Enters: the config. Leaves: a `ChosenSource` with what builds each source that the config allows,
+the one that is expected to read, and for each that was tried what is missing.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from otel_ofu.app.source_reader import Factory
+from otel_ofu.app.source_selector import SelectorOptions
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.config import Gpu
 from otel_ofu.model.clock import Clock
@@ -42,7 +43,8 @@ class SourceProblem:
 class SourceCandidate:
     """One source that was tried. `devices` is how many GPUs it can read.
 
-    `problems` are those beside `message`; `silent` the targets (endpoints) that gave nothing.
+    `problems` are those beside `message`; `silent` the targets (endpoints) that gave
+    nothing, with the reason.
     """
 
     name: str
@@ -51,7 +53,7 @@ class SourceCandidate:
     remedy: str = ""
     devices: int = 0
     problems: Sequence[SourceProblem] = ()
-    silent: Sequence[str] = ()
+    silent: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,17 @@ class SourceProbe:
     candidate: SourceCandidate
     gpus: Mapping[str, tuple[bool, str]] = field(default_factory=dict)
     late: str = ""
+
+    def works(self) -> bool:
+        return self.candidate.usable
+
+    def gives_some(self) -> bool:
+        """Whether it gives the OFU of a GPU."""
+        return self.works() and any(ok for ok, _ in self.gpus.values())
+
+    def gives_all(self) -> bool:
+        """Whether it gives the OFU of every GPU that it knows; a plugin does not say."""
+        return self.works() and not self.late and all(ok for ok, _ in self.gpus.values())
 
     def of(self, uuid: str) -> tuple[bool, str]:
         """Whether it can read this GPU, and what to report of it."""
@@ -86,15 +99,39 @@ class SourceKind:
 
 @dataclass(frozen=True, slots=True)
 class ChosenSource:
-    """The source that reads, and all that were tried before it."""
+    """The source that is expected to read the GPUs, and all that were tried.
+
+    `name` is empty while none works, and `none` where the agent has no GPUs of its own.
+    """
 
     name: str
-    factory: Factory
+    sources: Mapping[str, Factory]
     candidates: Sequence[SourceCandidate]
+    local: tuple[str, ...] = ()
 
     @property
     def message(self) -> str:
-        return self.candidates[-1].message if self.candidates else "no GPUs of its own"
+        if not self.name:
+            return "no GPU found, waiting for one"
+        found = (each.message for each in self.candidates if each.name == self.name)
+        return next(found, "no GPUs of its own")
+
+    @property
+    def options(self) -> SelectorOptions:
+        return SelectorOptions(self.sources, self.name, self.local)
+
+    def troubles(self) -> Iterator[str]:
+        """Why nothing reads the GPUs, or which endpoints give nothing; empty when all is well."""
+        if not self.name:
+            yield str(_none(self.candidates))
+        for candidate in self.candidates:
+            if candidate.name == self.name:
+                yield from (f"{target}: {why}" for target, why in candidate.silent.items())
+
+    def require(self) -> None:
+        """Raises SourceUnavailable with the reasons of all when none works."""
+        if not self.name:
+            raise _none(self.candidates)
 
 
 def factory(name: str, gpu: Gpu, clock: Clock) -> Factory:
@@ -102,24 +139,39 @@ def factory(name: str, gpu: Gpu, clock: Clock) -> Factory:
     return lambda: kind_of(name).build(gpu, clock)
 
 
+def names_of(gpu: Gpu) -> Sequence[str]:
+    """The sources that the config allows, best first."""
+    return AUTO if gpu.source == "auto" else (gpu.source,)
+
+
 def choose(gpu: Gpu, clock: Clock) -> ChosenSource:
-    """The source that the config asks for, or with `auto` the first that works here.
-
-    Raises SourceUnavailable with the reasons of all when none does.
-    """
-    names = AUTO if gpu.source == "auto" else (gpu.source,)
+    """Tries the sources that the config allows until one gives OFU of every GPU that it knows."""
     if gpu.source == "none":
-        return ChosenSource("none", _nothing, [])
-    candidates: list[SourceCandidate] = []
-    for name in names:
-        candidates.append(probe_source(name, gpu, clock).candidate)
-        if candidates[-1].usable:
-            return ChosenSource(name, factory(name, gpu, clock), candidates)
-    raise _none(candidates)
+        return ChosenSource("none", {}, [])
+    probes: list[SourceProbe] = []
+    for name in names_of(gpu):
+        probes.append(probe_source(name, gpu, clock))
+        if probes[-1].gives_all():
+            break
+    found = best(probes)
+    sources = {name: factory(name, gpu, clock) for name in names_of(gpu)}
+    return ChosenSource(
+        found.name if found else "", sources, [probe.candidate for probe in probes], _local(gpu)
+    )
 
 
-def _nothing() -> Source:
-    raise SourceUnavailable("no source is configured")
+def best(probes: Sequence[SourceProbe]) -> SourceCandidate | None:
+    """The first that gives OFU of all its GPUs, else of some, else that works; None: none does."""
+    for is_good in (SourceProbe.gives_all, SourceProbe.gives_some, SourceProbe.works):
+        for probe in probes:
+            if is_good(probe):
+                return probe.candidate
+    return None
+
+
+def _local(gpu: Gpu) -> tuple[str, ...]:
+    """The sources that speak of this machine's GPUs."""
+    return AUTO[:2] if gpu.source == "auto" else ()
 
 
 def _none(candidates: Sequence[SourceCandidate]) -> SourceUnavailable:
@@ -185,13 +237,14 @@ def _probe_scrape(gpu: Gpu, clock: Clock) -> SourceProbe:
         report.device.uuid: (not report.missing, "; ".join(report.missing.values()) or "has OFU")
         for report in reports
     }
+    details = {each.target: each.detail for each in troubles}
     candidate = SourceCandidate(
         "scrape",
         usable=bool(reports),
         message=_pages(len(reports), targets),
         devices=len(reports),
         problems=[SourceProblem(f"{each.target}: {each.detail}") for each in troubles],
-        silent=[name for name, answers in targets.items() if not answers],
+        silent={name: details.get(name, "") for name, ok in targets.items() if not ok},
     )
     return SourceProbe(candidate, gpus)
 
@@ -227,8 +280,14 @@ def dcgm_probe(found: DcgmProbe) -> SourceProbe:
     late = "" if found.complete else problems.pop().message
     if late:
         message = f"{message}: {late}"
+    elif not gpus:
+        message = f"{message} sees no GPU"
     candidate = SourceCandidate(
-        "dcgm", usable=True, message=message, devices=len(gpus), problems=problems
+        "dcgm",
+        usable=bool(gpus or late),
+        message=message,
+        devices=len(gpus),
+        problems=problems,
     )
     return SourceProbe(candidate, gpus, late)
 

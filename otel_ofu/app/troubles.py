@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -61,14 +61,22 @@ class TroubleLog:
         if up:
             self._end_others(source, seen, answers)
 
+    def retain(self, sources: Collection[str]) -> None:
+        """The other sources are not read any more; their troubles are forgotten."""
+        for source in self._targets.keys() - set(sources):
+            del self._targets[source]
+            self._meter.answered(source, {})
+        self._open = {cause: was for cause, was in self._open.items() if cause[0] in sources}
+
     def _answers(self, source: str, targets: Mapping[str, bool], *, up: bool) -> Mapping[str, bool]:
         """Where it does not say, none of the targets that it had before answers."""
         if targets:
-            self._targets[source] = {self._label(source, name): ok for name, ok in targets.items()}
-        elif not up:
-            known = self._targets.get(source, {})
-            self._targets[source] = dict.fromkeys(known, False)
-        return self._targets.get(source) or {source: up}
+            found = {self._label(source, name): ok for name, ok in targets.items()}
+        else:
+            known = () if up else self._targets.get(source, ())
+            found = dict.fromkeys(known or (source,), up)
+        self._targets[source] = found
+        return found
 
     def _label(self, source: str, target: str) -> str:
         """Never more than `MOST_TARGETS` over the agent's life: the SDK forgets none."""

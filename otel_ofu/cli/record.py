@@ -74,6 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     config = options.config_of(arguments)
     options.logging_to_stderr(config.agent.log_level)
     chosen = choose(config.receivers.gpu, SystemClock())
+    chosen.require()
     header = RecordingHeader(
         host=options.host_name(),
         agent=f"otel-ofu {__version__}",
@@ -83,8 +84,9 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"recording {chosen.message} to {arguments.output}; Ctrl-C stops", file=sys.stderr)
     try:
         with stop_signals() as stopped:
-            factory = partial(_recorded, chosen.factory, writer)
-            _run(config, replace(chosen, factory=factory), arguments.limit_s, stopped)
+            source = chosen.sources[chosen.name]
+            recorded = {chosen.name: partial(_recorded, source, writer)}
+            _run(config, replace(chosen, sources=recorded), arguments.limit_s, stopped)
     finally:
         writer.close()
     size = Path(arguments.output).stat().st_size

@@ -6,6 +6,7 @@ Enters: a config. Leaves: telemetry until a signal comes; the exit status.
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 import threading
@@ -24,6 +25,8 @@ from otel_ofu.config import read_config
 from otel_ofu.model.clock import SystemClock
 from otel_ofu.model.errors import SourceUnavailable
 
+log = logging.getLogger("otel_ofu")
+
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.description = (
@@ -32,7 +35,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         "OTEL_EXPORTER_OTLP_ENDPOINT is where to send."
     )
     options.add_config(parser)
-    parser.add_argument("--check", action="store_true", help="check the config and stop")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="check the config and whether GPUs can be read, and stop",
+    )
     parser.add_argument(
         "--or-demo",
         action="store_true",
@@ -47,18 +54,33 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     prepared = prepare(read_config(arguments.config), os.environ)
     if arguments.check:
-        print(f"{arguments.config or 'the default configuration'}: ok")
-        return 0
+        return _check(prepared, arguments.config or "the default configuration")
     config = prepared.config
     options.logging_to_stderr(config.agent.log_level)
+    chosen = choose(config.receivers.gpu, SystemClock())
     try:
-        chosen = choose(config.receivers.gpu, SystemClock())
+        chosen.require()
     except SourceUnavailable as error:
-        if not arguments.or_demo:
-            raise
-        print(f"no GPU counters on this machine, so this is the demo node.\n{error}\n")
-        return run_demo(prepared, speed=60.0, limit_s=arguments.limit_s)
+        if arguments.or_demo:
+            print(f"no GPU counters on this machine, so this is the demo node.\n{error}\n")
+            return run_demo(prepared, speed=60.0, limit_s=arguments.limit_s)
+        _log_waiting(error)
     return _Run(prepared, chosen, arguments.limit_s).run()
+
+
+def _check(prepared: PreparedConfig, name: str) -> int:
+    """Besides the configuration, which is good, tries whatever gives the agent its GPUs."""
+    print(f"{name}: ok")
+    chosen = choose(prepared.config.receivers.gpu, SystemClock())
+    for line in chosen.troubles():
+        print(f"{name}: {line}", file=sys.stderr)
+    return 1 if any(chosen.troubles()) else 0
+
+
+def _log_waiting(error: SourceUnavailable) -> None:
+    """What a peer answers does not end the start: its exporter or driver may come later."""
+    remedy = f"; {error.remedy}" if error.remedy else ""
+    log.warning("%s%s", error, remedy)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -35,13 +35,14 @@ def reading(now_s: float) -> Reading:
 
 
 class ScriptedReader:
-    name = "fake"
+    """One result a round, of the source `fake`; several where it is a list."""
 
-    def __init__(self, answers: Sequence[ReadResult]) -> None:
+    def __init__(self, answers: Sequence[ReadResult | Sequence[ReadResult]]) -> None:
         self.answers = list(answers)
 
-    def read(self, now_s: float, budget_s: float) -> ReadResult:
-        return self.answers.pop(0)
+    def read(self, now_s: float, budget_s: float) -> Sequence[ReadResult]:
+        answer = self.answers.pop(0)
+        return [replace(answer, source="fake")] if isinstance(answer, ReadResult) else answer
 
     def close(self, deadline_s: float) -> None:
         self.answers.clear()
@@ -87,7 +88,9 @@ class PassOn:
         self.kept = list(entity_ids)
 
 
-def run(answers: Sequence[ReadResult]) -> tuple[list[Sequence[Observation]], Counts]:
+def run(
+    answers: Sequence[ReadResult | Sequence[ReadResult]],
+) -> tuple[list[Sequence[Observation]], Counts]:
     emitted: list[Sequence[Observation]] = []
     counts = Counts()
     sampler = Sampler(ScriptedReader(answers), PassOn(), emitted.append, budget_s=1.0, meter=counts)
@@ -122,6 +125,25 @@ def test_gaps_last_as_long_as_the_trouble() -> None:
     trouble = ReadResult(failure="failed", message="driver gone")
     emitted, _ = run([ReadResult([reading(10.0)]), trouble, trouble, ReadResult([reading(40.0)])])
     assert [len(o[0].values) for o in emitted] == [2, 0, 0, 2]
+
+
+def test_a_source_that_fails_leaves_the_devices_of_the_others_alone() -> None:
+    other = replace(reading(10.0), device=Device("GPU-2"))
+    good = [ReadResult([reading(10.0)], source="a"), ReadResult([other], source="b")]
+    failed = ReadResult(failure="failed", message="engine gone", source="a")
+    emitted, counts = run([good, [failed, ReadResult([other], source="b")]])
+    assert [(o.entity.id, len(o.values)) for o in emitted[1]] == [("GPU-1", 0), ("GPU-2", 2)]
+    assert counts.lines[2:] == [("a", "failed"), ("b", "sampled")]
+
+
+def test_a_device_that_another_source_took_over_is_there_once() -> None:
+    failed = ReadResult(failure="failed", message="engine gone", source="a")
+    good = ReadResult([reading(10.0)], source="a")
+    emitted, counts = run(
+        [[good], [failed, replace(good, source="b")], [replace(good, source="b")]]
+    )
+    assert [[len(o.values) for o in seen] for seen in emitted] == [[2], [2], [2]]
+    assert counts.up[-2:] == [{}, {"b": True}]
 
 
 def test_a_device_that_a_good_round_does_not_have_is_gone() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from otel_ofu.app.source_reader import ReadResult, SourceConnection, ThreadReader
+from otel_ofu.app.source_reader import REBUILD_AFTER_S, ReadResult, SourceConnection, ThreadReader
 from otel_ofu.model import Device, Reading, Trouble, Window
 from otel_ofu.model.clock import SystemClock, VirtualClock
 from otel_ofu.model.errors import SourceError, SourceUnavailable
@@ -44,6 +44,16 @@ def test_an_answer_carries_the_readings() -> None:
     assert reader.read(5.0).readings == [reading(5.0)]
 
 
+def test_a_source_that_needs_long_to_start_is_not_closed_by_quick_rounds() -> None:
+    clock = VirtualClock()
+    source = FakeSource(fails)
+    reader = SourceConnection(lambda: source, clock)
+    for _ in range(50):
+        assert reader.read(0.0).failure == "failed"
+        clock.advance(0.5)
+    assert source.closed == 0
+
+
 class Partial(FakeSource):
     """Reports what it reads from, as of its last read."""
 
@@ -77,7 +87,10 @@ def test_a_source_that_fails_three_times_is_closed_and_opened_anew_after_a_while
         return made[-1]
 
     reader = SourceConnection(factory, clock)
-    failures = [reader.read(0.0).failure for _ in range(4)]
+    failures = []
+    for _ in range(4):
+        failures.append(reader.read(0.0).failure)
+        clock.advance(REBUILD_AFTER_S / 2 if len(failures) < 3 else 0.0)
     assert failures == ["failed", "failed", "failed", "unavailable"]
     assert (len(made), made[0].closed) == (1, 1)
     clock.advance(1.0)

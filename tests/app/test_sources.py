@@ -8,7 +8,15 @@ from threading import Thread
 
 import pytest
 
-from otel_ofu.app.sources import SOURCES, choose, dcgm_probe, probe_source
+from otel_ofu.app.sources import (
+    SOURCES,
+    SourceCandidate,
+    SourceProbe,
+    best,
+    choose,
+    dcgm_probe,
+    probe_source,
+)
 from otel_ofu.config import Gpu, config_from_text
 from otel_ofu.model.clock import SystemClock
 from otel_ofu.model.errors import SourceUnavailable
@@ -70,7 +78,7 @@ def test_endpoints_that_gave_nothing_are_not_listed_as_read(exporter: str) -> No
     found = probe_source("scrape", gpu(f"scrape: {{endpoints: [{pages}]}}"), SystemClock())
     assert found.candidate.usable
     assert found.candidate.message == f"1 GPU at {exporter} (2 of 3 endpoints gave nothing)"
-    assert found.candidate.silent == [closed, missing]
+    assert list(found.candidate.silent) == [closed, missing]
     told = [problem.message for problem in found.candidate.problems]
     assert told[0] == f"{closed}: connection refused; is the exporter running?"
     assert told[1].startswith(f"{missing}: answered 404")
@@ -88,7 +96,7 @@ def test_every_problem_of_a_probe_of_dcgm_is_kept_with_its_remedy() -> None:
 def test_when_none_works_the_error_tells_about_each() -> None:
     settings = gpu(f"{NOWHERE}, scrape: {{endpoints: [{{url: 'http://127.0.0.1:9/'}}]}}")
     with pytest.raises(SourceUnavailable) as caught:
-        choose(settings, SystemClock())
+        choose(settings, SystemClock()).require()
     told = str(caught.value).splitlines()
     assert told[0] == "no source of GPU counters works here:"
     assert [line.split()[0] for line in told[1:]] == ["dcgm", "nvml", "scrape"]
@@ -99,9 +107,44 @@ def test_every_built_in_source_has_its_row() -> None:
     assert tuple(SOURCES) == BUILT_IN
 
 
-def test_a_source_asked_for_by_name_must_work() -> None:
+def test_a_source_asked_for_by_name_is_the_only_one_tried() -> None:
     with pytest.raises(SourceUnavailable, match=r"^nvml: cannot load .*/nonexistent"):
-        choose(gpu(f"source: nvml, {NOWHERE}"), SystemClock())
+        choose(gpu(f"source: nvml, {NOWHERE}"), SystemClock()).require()
+
+
+def probe_of(
+    name: str, *gpus: tuple[str, bool], usable: bool = True, late: str = ""
+) -> SourceProbe:
+    candidate = SourceCandidate(name, usable=usable, message=name, devices=len(gpus))
+    return SourceProbe(candidate, {uuid: (ok, "") for uuid, ok in gpus}, late)
+
+
+@pytest.mark.parametrize(
+    ("probes", "name"),
+    [
+        ([probe_of("dcgm", ("G", True)), probe_of("nvml", ("G", True))], "dcgm"),
+        ([probe_of("dcgm", ("G", False)), probe_of("nvml", ("G", True))], "nvml"),
+        ([probe_of("dcgm", ("G", True), ("H", False)), probe_of("nvml", ("G", False))], "dcgm"),
+        ([probe_of("dcgm", late="slow"), probe_of("nvml", ("G", True))], "nvml"),
+        ([probe_of("dcgm", late="slow"), probe_of("nvml", usable=False)], "dcgm"),
+        ([probe_of("dcgm", ("G", False)), probe_of("nvml", ("G", False))], "dcgm"),
+        ([probe_of("json_file")], "json_file"),
+    ],
+)
+def test_the_source_that_gives_most_ofu_is_expected_to_read(
+    probes: list[SourceProbe], name: str
+) -> None:
+    found = best(probes)
+    assert found is not None
+    assert found.name == name
+
+
+def test_an_engine_that_sees_no_gpu_is_not_usable() -> None:
+    found = dcgm_probe(
+        DcgmProbe(address="x:1", engine_version="4.5", reachable=True, complete=True)
+    )
+    assert not found.candidate.usable
+    assert found.candidate.message == "host engine 4.5 at x:1 sees no GPU"
 
 
 def test_a_look_says_for_each_gpu_whether_ofu_can_be_had(exporter: str) -> None:

@@ -12,7 +12,8 @@ import pytest
 from otel_ofu import __version__
 from otel_ofu.cli.main import VERBS
 from tests.cli.command import NOWHERE, arguments, environment, run, run_process, run_until, started
-from tests.waiting import HANGS_S
+from tests.sources.scrape.server import Exchange, gone, page, serving
+from tests.waiting import HANGS_S, wait_until
 
 
 def test_version(tmp_path: Path) -> None:
@@ -60,19 +61,66 @@ def test_a_bad_config_is_shown_with_all_its_mistakes(tmp_path: Path) -> None:
 
 
 def test_a_config_without_mistakes_is_ok(tmp_path: Path) -> None:
-    (tmp_path / "c.yaml").write_text("receivers: {gpu: {interval: 1s}}\n")
+    (tmp_path / "c.yaml").write_text("receivers: {gpu: {source: demo}}\n")
     done = run(tmp_path, "run", "--check", "-c", "c.yaml")
     assert (done.returncode, done.stdout) == (0, "c.yaml: ok\n")
 
 
-def test_without_a_gpu_run_says_what_it_tried_and_what_to_do(tmp_path: Path) -> None:
+def test_check_ends_with_1_where_the_config_is_ok_and_no_gpu_can_be_read(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text(NOWHERE)
-    done = run_process(tmp_path, "run", "-c", "c.yaml")
-    assert done.returncode == 1
-    assert done.stderr.startswith("otel-ofu: no source of GPU counters works here:\n  dcgm ")
-    assert done.stderr.endswith(
-        "-> `otel-ofu doctor` shows what to do about each; `otel-ofu demo` needs no GPU\n"
-    )
+    done = run(tmp_path, "run", "--check", "-c", "c.yaml")
+    assert (done.returncode, done.stdout) == (1, "c.yaml: ok\n")
+    assert done.stderr.startswith("c.yaml: no source of GPU counters works here:\n  dcgm ")
+
+
+def test_check_names_the_endpoint_that_gives_nothing(tmp_path: Path) -> None:
+    with serving(page(PAGE)) as server, gone() as closed:
+        (tmp_path / "c.yaml").write_text(
+            "receivers:\n  gpu:\n    source: scrape\n"
+            f"    scrape: {{endpoints: [{{url: '{server.url}'}}, {{url: '{closed}'}}]}}\n"
+        )
+        done = run(tmp_path, "run", "--check", "-c", "c.yaml")
+    assert (done.returncode, done.stdout) == (1, "c.yaml: ok\n")
+    assert done.stderr == f"c.yaml: {closed}: connection refused; is the exporter running?\n"
+
+
+PAGE = 'DCGM_FI_DEV_GPU_TEMP{gpu="0",UUID="GPU-1",modelName="NVIDIA H100 80GB HBM3"} 40\n'
+
+
+def test_without_a_gpu_run_waits_and_shows_what_it_tried_and_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(NOWHERE)
+    done = run_process(tmp_path, "run", "-c", "c.yaml", "--for", "1s")
+    assert done.returncode == 0
+    assert "WARNING no source of GPU counters works here:\n  dcgm " in done.stderr
+    assert "`otel-ofu doctor` shows what to do about each" in done.stderr
+    assert "no GPU found, waiting for one, every 0.5 s" in done.stderr
+
+
+def refused(exchange: Exchange) -> None:
+    exchange.reply(b"", 503)
+
+
+def test_an_exporter_that_starts_after_the_agent_is_read_once_it_answers(tmp_path: Path) -> None:
+    with serving(refused) as server:
+        (tmp_path / "c.yaml").write_text(
+            "receivers:\n  gpu:\n    source: scrape\n    interval: 200ms\n"
+            f"    scrape: {{endpoints: [{{url: '{server.url}'}}]}}\n"
+        )
+        with started(tmp_path, "run", "-c", "c.yaml") as process:
+            err, out = process.stderr, process.stdout
+            assert err is not None
+            assert out is not None
+            told = [err.readline() for _ in range(2)]
+            server.answer = page("")
+            wait_until(lambda: "empty" in err.readline(), "the empty page")
+            server.answer = page("<html>")
+            wait_until(lambda: "HTML" in err.readline(), "the page of another service")
+            server.answer = page(PAGE)
+            wait_until(lambda: "1 GPU " in out.readline(), "a GPU")
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=HANGS_S)
+    assert process.returncode == 0
+    assert "answered 503" in told[0]
 
 
 def test_without_a_gpu_make_run_shows_the_demo_and_says_so_first(tmp_path: Path) -> None:

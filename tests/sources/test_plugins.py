@@ -51,7 +51,7 @@ def problems(text: str) -> list[str]:
 def test_a_source_of_another_package_is_chosen_and_read(text: str) -> None:
     chosen = choose(config_from_text(text).receivers.gpu, VirtualClock(NOW_S))
     assert chosen.message == "1 GPU through the plugin json_file"
-    (reading,) = chosen.factory().read(NOW_S)
+    (reading,) = chosen.sources["json_file"]().read(NOW_S)
     assert (reading.device.uuid, reading.values) == ("GPU-1", {"tensor_active": 0.4})
     assert reading.gaps["sm_clock"].detail == "not in the file"
 
