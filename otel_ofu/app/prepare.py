@@ -6,7 +6,7 @@ with every mistake of the configuration, of the files that it names, and of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -21,7 +21,7 @@ from otel_ofu.evidence.flags import FlagCatalogue, load_flags
 from otel_ofu.export.settings import header_list
 from otel_ofu.export.targets import OtlpTarget, otlp_targets
 from otel_ofu.files.shipped import shipped
-from otel_ofu.files.yaml import Steps, read_yaml
+from otel_ofu.files.yaml import Steps, YamlFile, read_yaml
 from otel_ofu.mfu import SeriesNames, built_in_names
 from otel_ofu.model.errors import ConfigError, Problem
 from otel_ofu.rules.files.load import load_rules
@@ -192,12 +192,15 @@ def skus(path: str) -> Skus:
         return load_skus()
     file = read_yaml(path)
     try:
-        return load_skus().extended(file.tree)
+        known = load_skus().extended(file.tree)
     except InvalidSkus as error:
-        problems = [
-            file.key_problem(steps, message)
-            if message.startswith("unknown key")
-            else file.problem(steps, message)
-            for steps, message in error.faults
-        ]
-        raise ConfigError(problems) from error
+        raise ConfigError([*file.problems, *_sku_problems(file, error)]) from error
+    if file.problems:
+        raise ConfigError(file.problems)
+    return known
+
+
+def _sku_problems(file: YamlFile, error: InvalidSkus) -> Iterator[Problem]:
+    for steps, message in error.faults:
+        at_key = message.startswith("unknown key")
+        yield (file.key_problem if at_key else file.problem)(steps, message)

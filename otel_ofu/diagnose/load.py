@@ -16,7 +16,7 @@ from msgspec import Meta
 
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.diagnose.cause import FLAGS, Cause, CauseCatalogue, CauseEvidence
-from otel_ofu.files.yaml import Steps, YamlFile, convert, parse_yaml, read_yaml
+from otel_ofu.files.yaml import Steps, YamlFile, convert, convert_usable, parse_yaml, read_yaml
 from otel_ofu.model import EntityKind
 from otel_ofu.model.errors import ConfigError
 from otel_ofu.rules.files.mistakes import RuleMistakes, condition_in
@@ -86,8 +86,8 @@ def causes_from_text(text: str, registry: Registry, path: str = "causes.yaml") -
 
 
 def _catalogue(file: YamlFile, registry: Registry) -> CauseCatalogue:
-    outline = convert(file, CausesFile)
-    mistakes = RuleMistakes(file)
+    outline, problems = convert_usable(file, CausesFile)
+    mistakes = RuleMistakes(file, problems)
     priors: dict[str, float] = {**PRIORS, **dict(outline.priors.items())}
     for severity, prior in outline.priors.items():
         if not 0 < prior <= 1:

@@ -218,3 +218,16 @@ def test_the_caret_stands_under_its_part_of_a_line_with_something_hidden() -> No
 
 def test_all_providers_of_jobs_are_asked_unless_told_otherwise() -> None:
     assert tuple(Config().jobs.providers) == PROVIDERS
+
+
+def test_a_duplicate_key_hides_no_other_mistake_of_the_file() -> None:
+    text = (
+        "resource: {a: b}\nresource: {c: d}\njobs: {interval: 10}\nreceivers: {gpu: {source: x}}\n"
+    )
+    with pytest.raises(ConfigError) as caught:
+        config_from_text(text)
+    assert [(problem.line, problem.column) for problem in caught.value.problems] == [
+        (2, 1),
+        (3, 18),
+        (4, 27),
+    ]

@@ -17,7 +17,7 @@ from typing import Literal, get_args
 import msgspec
 
 from otel_ofu.files.shipped import shipped
-from otel_ofu.files.yaml import Steps, YamlFile, convert, read_yaml
+from otel_ofu.files.yaml import Steps, YamlFile, convert_usable, read_yaml
 from otel_ofu.model.errors import ConfigError, Problem
 
 Severity = Literal["S0", "S1", "S2", "S3", "S4"]
@@ -179,13 +179,13 @@ def load_flags(additions: Sequence[str | Path] = ()) -> FlagCatalogue:
     for path in (shipped("rules") / "flags.yaml", *additions):
         try:
             file = read_yaml(path)
-            rows = convert(file, FlagFile)
+            rows, left_out = convert_usable(file, FlagFile)
         except ConfigError as error:
             problems += error.problems
             continue
         facts |= {fact.id: fact for fact in rows.facts}
         flags |= {flag.id: flag for flag in rows.flags}
-        problems += _problems(file, rows, facts)
+        problems += [*left_out, *_problems(file, rows, facts)]
     if problems:
         raise ConfigError(problems)
     return FlagCatalogue(tuple(flags.values()), tuple(facts.values()))

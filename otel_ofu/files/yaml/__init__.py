@@ -1,6 +1,12 @@
 """YAML -> types, every mistake as file:line:column."""
 
-from otel_ofu.files.yaml.convert import ConversionResult, convert, convert_good, split_error
+from otel_ofu.files.yaml.convert import (
+    ConversionResult,
+    convert,
+    convert_good,
+    convert_usable,
+    split_error,
+)
 from otel_ofu.files.yaml.parse import KEY, Step, Steps, YamlFile, parse_yaml, problem_at, read_yaml
 from otel_ofu.files.yaml.shown import keys_only
 
@@ -12,6 +18,7 @@ __all__ = [
     "YamlFile",
     "convert",
     "convert_good",
+    "convert_usable",
     "keys_only",
     "parse_yaml",
     "problem_at",

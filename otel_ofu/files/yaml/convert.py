@@ -1,6 +1,7 @@
 """Plain data with positions -> msgspec types.
 
-Enters: a `YamlFile` and a type. Leaves: the value, or a `ConfigError` with all the problems.
+Enters: a `YamlFile` and a type. Leaves: the value, or a `ConfigError` with all the problems; those
+of the file itself come with the conversion of its whole.
 """
 
 from __future__ import annotations
@@ -53,8 +54,19 @@ def convert(file: YamlFile, type_: type[T], steps: Steps = (), *, hook: Hook | N
     """
     converted = convert_good(file, type_, steps, hook=hook)
     if converted.problems or converted.value is None:
-        raise ConfigError(converted.problems)
+        raise ConfigError(_in_order(converted.problems))
     return converted.value
+
+
+def convert_usable(file: YamlFile, type_: type[T]) -> tuple[T, list[Problem]]:
+    """The whole file as `type_`, with the problems that leave its values usable, for more checks.
+
+    Those are keys that were left out. Raises ConfigError with all problems if a value is bad.
+    """
+    converted = convert_good(file, type_)
+    if converted.value is None or converted.bad:
+        raise ConfigError(_in_order(converted.problems))
+    return converted.value, [*converted.problems]
 
 
 def convert_good(
@@ -68,7 +80,8 @@ def convert_good(
     for step in steps:
         tree = tree[step]
     rest = _Rest({} if tree is None else tree)
-    problems: list[Problem] = []
+    problems: list[Problem] = [] if steps else [*file.problems]
+    known = {(problem.line, problem.column) for problem in file.problems}
     while len(problems) < MAX_PROBLEMS:
         try:
             value = msgspec.convert(rest.tree, type_, dec_hook=hook)
@@ -78,13 +91,18 @@ def convert_good(
             original = rest.original(where)
             problem = _problem_at(file, steps + original, _worded(type_, original, message))
             repeated = problem in problems
-            if not repeated and not rest.is_echo(original, message):
+            is_known = (problem.line, problem.column) in known
+            if not repeated and not is_known and not rest.is_echo(original, message):
                 problems.append(problem)
             if repeated or not rest.cut(where, original):
                 break
         else:
             return ConversionResult(value, problems, rest.bad, rest.original)
     return ConversionResult(None, problems, rest.bad, rest.original)
+
+
+def _in_order(problems: Sequence[Problem]) -> list[Problem]:
+    return sorted(problems, key=lambda problem: (problem.line, problem.column))
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
 """YAML text -> plain data with the position of every part.
 
-Enters: text that a user wrote. Leaves: a `YamlFile`, or a `ConfigError` with every problem found.
-Only plain data is read (`SafeLoader`); duplicate keys, anchors, tags, tabs, non-UTF-8, oversize
-files and what is no regular file are refused.
+Enters: text that a user wrote. Leaves: a `YamlFile`, which holds the problems that leave the rest
+readable; or a `ConfigError` where nothing can be read. Only plain data is read (`SafeLoader`);
+duplicate keys, anchors, tags, tabs, non-UTF-8, oversize files and what is no regular file are
+refused.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,13 +33,17 @@ Steps = tuple[Step, ...]
 
 @dataclass(frozen=True)
 class YamlFile:
-    """A parsed file: plain data, and the position of every key and value in it."""
+    """A parsed file: plain data, and the position of every key and value in it.
+
+    `problems`: what was left out of the data; whoever converts the whole file reports them.
+    """
 
     path: str
     text: str
     tree: Any
     positions: Mapping[Steps, tuple[int, int]] = field(repr=False)
     scalars: Mapping[Steps, yaml.ScalarNode] = field(repr=False)
+    problems: Sequence[Problem] = ()
 
     def problem(self, steps: Steps, message: str) -> Problem:
         """A problem at the value under `steps`, or at the nearest part above that exists."""
@@ -55,6 +60,10 @@ class YamlFile:
 KEY = "\0key"
 _NODES_A_CHARACTER = 4
 """At most: `?` alone is a mapping, a key and a value."""
+_IN_PLAIN_WORDS = {
+    "but found another document": "a second document; write one document in each file"
+}
+_MERGE = "tag:yaml.org,2002:merge"
 _PLAIN = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 
 
@@ -67,7 +76,7 @@ def problem_at(path: str, text: str, line: int, column: int, message: str) -> Pr
 
 
 def read_yaml(path: str | Path) -> YamlFile:
-    """Reads and parses a file. Raises ConfigError with the reason."""
+    """Reads and parses a file. Raises ConfigError if nothing of it can be read."""
     name = str(path)
     try:
         raw = _read(path)
@@ -91,7 +100,7 @@ def _refuse_irregular(path: str | Path, status: os.stat_result) -> None:
 
 
 def parse_yaml(raw: bytes | str, path: str) -> YamlFile:
-    """Parses YAML text. Raises ConfigError for anything that is not one plain document."""
+    """Parses YAML text. Raises ConfigError for anything that is not one document."""
     text = _decode(raw, path)
     try:
         _count_nodes(path, text)
@@ -153,6 +162,7 @@ def _syntax_problem(path: str, text: str, error: yaml.MarkedYAMLError) -> Proble
     mark = error.problem_mark or error.context_mark
     line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
     message = error.problem or error.context or "not valid YAML"
+    message = _IN_PLAIN_WORDS.get(message, message)
     lines = text.splitlines()
     if 0 < line <= len(lines) and "\t" in lines[line - 1][: column + 1]:
         column = lines[line - 1].index("\t") + 1
@@ -171,9 +181,7 @@ def _character_problem(path: str, text: str, error: yaml.reader.ReaderError) -> 
 def _build(path: str, text: str, node: yaml.Node | None) -> YamlFile:
     walk = _Walk(path, text)
     tree = walk.value(node, ()) if node is not None else None
-    if walk.problems:
-        raise ConfigError(walk.problems)
-    return YamlFile(path, text, tree, walk.positions, walk.scalars)
+    return YamlFile(path, text, tree, walk.positions, walk.scalars, walk.problems)
 
 
 class _Walk:
@@ -193,7 +201,7 @@ class _Walk:
         if len(steps) > MAX_DEPTH:
             return self._refuse(node, f"nested deeper than {MAX_DEPTH}")
         if id(node) in self._seen:
-            return self._refuse(node, "an alias: write the value out, anchors are not used here")
+            return self._refuse(node, "aliases are not supported; write the value out")
         self._seen.add(id(node))
         if not isinstance(node, yaml.ScalarNode) and node.tag not in _PLAIN:
             return self._refuse_tag(node)
@@ -207,12 +215,10 @@ class _Walk:
         first: dict[str, int] = {}
         for key_node, value_node in node.value:
             key = key_node.value if isinstance(key_node, yaml.ScalarNode) else None
-            if key is None or key_node.tag == "tag:yaml.org,2002:merge":
-                self._refuse(key_node, "only plain text can be a key here")
+            if refused := _refused_key(key, key_node, first):
+                self._refuse(key_node, refused)
                 continue
-            if key in first:
-                self._refuse(key_node, f"duplicate key {key!r}, first on line {first[key]}")
-                continue
+            assert key is not None  # noqa: S101 - refused above
             first[key] = _start(key_node)[0]
             self.positions[(*steps, key, KEY)] = _start(key_node)
             yield key, self.value(value_node, (*steps, key))
@@ -230,13 +236,22 @@ class _Walk:
             return self._refuse(node, "not a valid value")
 
     def _refuse_tag(self, node: yaml.Node) -> None:
-        self._refuse(node, "the tag is not used here: text that begins with ! needs quotes")
+        self._refuse(node, "tags are not supported; put text that begins with ! in quotes")
 
     def _refuse(self, node: yaml.Node, message: str) -> None:
         if len(self.problems) == MAX_PROBLEMS:
             return
         line, column = _start(node)
         self.problems.append(problem_at(self._path, self._text, line, column, message))
+
+
+def _refused_key(key: str | None, node: yaml.Node, first: Mapping[str, int]) -> str:
+    """Why a key is not read; empty if it is. `first` has the lines of the keys before it."""
+    if node.tag == _MERGE:
+        return "merge keys (<<) are not supported; write the keys out"
+    if key is None:
+        return "a key must be plain text"
+    return f"duplicate key {key!r}, first on line {first[key]}" if key in first else ""
 
 
 def _start(node: yaml.Node | yaml.NodeEvent) -> tuple[int, int]:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, get_args
 
 import msgspec
 
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.files.yaml import Steps, convert
 from otel_ofu.model import SEVERITIES, EntityKind
-from otel_ofu.model.errors import ConfigError
+from otel_ofu.model.errors import ConfigError, Problem
 from otel_ofu.model.labels import label_name
 from otel_ofu.rules.annotations import Template, TemplateMistake, parse_template
 from otel_ofu.rules.files.cases import CaseReader
@@ -59,13 +59,21 @@ class RuleReader:
             shape = convert(self.mistakes.file, RuleShape, steps)
         except ConfigError as error:
             self.mistakes.take(error)
-            rest = self._rest(steps)
-            if rest is not None:
-                self._rule(rest, steps)
+            fewest: list[Problem] = min(self._mistakes_of_rest(steps), key=len)
+            self.mistakes.problems += fewest
             return None
         return self._rule(shape, steps)
 
-    def _rest(self, steps: Steps) -> RuleShape | None:
+    def _mistakes_of_rest(self, steps: Steps) -> Iterator[list[Problem]]:
+        """What else is wrong, for the kind of entity that is given; without one, for each kind."""
+        rest = self._rest(steps)
+        for each in [rest["each"]] if "each" in rest else get_args(EntityKind):
+            mistakes = RuleMistakes(self.mistakes.file)
+            shape = msgspec.convert({**rest, "each": each}, RuleShape)
+            replace(self, mistakes=mistakes)._rule(shape, steps)  # noqa: SLF001 - its own class
+            yield mistakes.problems
+
+    def _rest(self, steps: Steps) -> dict[str, Any]:
         """What is left of a rule without its parts that are of the wrong type."""
         tree: Any = self.mistakes.file.tree
         for step in steps:
@@ -78,7 +86,7 @@ class RuleReader:
                 )
             except (KeyError, msgspec.ValidationError):
                 continue
-        return msgspec.convert(good, RuleShape) if "each" in good else None
+        return good
 
     def _rule(self, shape: RuleShape, steps: Steps) -> Rule | None:
         self._check(shape, steps)
@@ -114,7 +122,7 @@ class RuleReader:
             return self._expression(shape.each, (*steps, "expr"))
         if shape.clear:
             self.mistakes.add_key((*steps, "clear"), "clear goes with expr, not with silent_for")
-        after_s = self.mistakes.duration((*steps, "silent_for"), shape.silent_for, 0.0)
+        after_s = self.mistakes.duration((*steps, "silent_for"), shape.silent_for, self.interval_s)
         if after_s < self.interval_s:
             self.mistakes.add((*steps, "silent_for"), "shorter than the interval of the group")
         return SilenceCondition(after_s)

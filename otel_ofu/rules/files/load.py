@@ -6,12 +6,13 @@ mistake of every file.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
 from otel_ofu.catalog.registry import Registry
-from otel_ofu.files.yaml import Steps, YamlFile, convert, parse_yaml, problem_at, read_yaml
+from otel_ofu.files.yaml import Steps, YamlFile, convert_good, parse_yaml, problem_at, read_yaml
 from otel_ofu.model.errors import ConfigError, Problem
 from otel_ofu.rules.files.compile import RuleContext, RuleReader
 from otel_ofu.rules.files.mistakes import RuleMistakes
@@ -112,27 +113,41 @@ def _rule_set(files: Sequence[YamlFile], context: RuleContext, problems: list[Pr
 
 
 def _groups(mistakes: RuleMistakes, context: RuleContext) -> list[RuleGroup]:
-    try:
-        outline = convert(mistakes.file, FileOutline)
-    except ConfigError as error:
-        mistakes.take(error)
+    outline = convert_good(mistakes.file, FileOutline)
+    mistakes.problems += outline.problems
+    if outline.value is None or outline.bad:
+        _check_rules_alone(mistakes, context)
         return []
     groups: list[RuleGroup] = []
-    for g, group in enumerate(outline.groups):
+    for g, group in enumerate(outline.value.groups):
         steps: Steps = ("groups", g)
         interval_s = mistakes.duration((*steps, "interval"), group.interval, 30.0)
         if not MIN_INTERVAL_S <= interval_s <= MAX_INTERVAL_S or interval_s % 1:
             message = "an interval is a whole number of seconds, from 1s to 1d"
             mistakes.add((*steps, "interval"), message)
         reader = RuleReader(mistakes, context, interval_s)
-        rules = tuple(_rules(reader, len(group.rules), (*steps, "rules")))
+        rules = tuple(_rules(reader, range(len(group.rules)), (*steps, "rules")))
         groups.append(RuleGroup(group.name, interval_s, rules, mistakes.position((*steps, "name"))))
     return groups
 
 
-def _rules(reader: RuleReader, count: int, steps: Steps) -> Iterator[Rule]:
+def _check_rules_alone(mistakes: RuleMistakes, context: RuleContext) -> None:
+    """The mistakes within rules whose groups, or other keys of the file, have mistakes as well."""
+    reader = RuleReader(mistakes, context, MIN_INTERVAL_S)
+    for g, group in enumerate(_list(mistakes.file.tree, "groups")):
+        rules = _list(group, "rules")
+        indices = [i for i, rule in enumerate(rules) if isinstance(rule, dict)]
+        deque(_rules(reader, indices, ("groups", g, "rules")), maxlen=0)
+
+
+def _list(tree: object, key: str) -> list[object]:
+    value = tree.get(key) if isinstance(tree, dict) else None
+    return value if isinstance(value, list) else []
+
+
+def _rules(reader: RuleReader, indices: Iterable[int], steps: Steps) -> Iterator[Rule]:
     problems = reader.mistakes.problems
-    for index in range(count):
+    for index in indices:
         if len(problems) >= MAX_PROBLEMS:
             message = "too many mistakes: the rest of the file was not checked"
             reader.mistakes.add((*steps, index), message)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import yaml
 
@@ -54,9 +54,9 @@ def share(value: str | float) -> float:
 class RuleMistakes:
     """Owned by one load; a value that cannot be read is noted and a default stands in."""
 
-    def __init__(self, file: YamlFile) -> None:
+    def __init__(self, file: YamlFile, problems: Sequence[Problem] = ()) -> None:
         self.file = file
-        self.problems: list[Problem] = []
+        self.problems = [*problems]
 
     def add(self, steps: Steps, message: str) -> None:
         """At the value under `steps`."""

@@ -17,7 +17,7 @@ import msgspec
 
 from otel_ofu.catalog.prometheus_names import metric_name
 from otel_ofu.catalog.registry import Metric, Registry
-from otel_ofu.files.yaml import Steps, YamlFile, convert, read_yaml
+from otel_ofu.files.yaml import Steps, YamlFile, convert_usable, read_yaml
 from otel_ofu.model import Attribute, Entity, EntityKind, Finding
 from otel_ofu.model.errors import ConfigError
 from otel_ofu.model.labels import entity_labels, label_name
@@ -172,8 +172,8 @@ def run_promtool_file(path: str | Path, registry: Registry) -> list[TestResult]:
     Rules are judged at the interval of their own group, which stands above `evaluation_interval`.
     """
     file = read_yaml(path)
-    shape = convert(file, PromFile)
-    mistakes = RuleMistakes(file)
+    shape, problems = convert_usable(file, PromFile)
+    mistakes = RuleMistakes(file, problems)
     rules = load_rules((Path(path).parent / name for name in shape.rule_files), registry)
     runs = [
         _TestBlock(mistakes, rules, registry, ("tests", i)).run(test)

@@ -20,7 +20,7 @@ from typing import Annotated, Literal, TextIO
 import msgspec
 
 from otel_ofu.catalog.registry import Registry, load_registry
-from otel_ofu.files.yaml import Steps, YamlFile, convert, read_yaml
+from otel_ofu.files.yaml import Steps, YamlFile, convert_usable, read_yaml
 from otel_ofu.model import Device, Gap, GapReason, Reading, Window
 from otel_ofu.model.errors import ConfigError, Problem
 from otel_ofu.sources.recording.read import GZIP, Tick
@@ -75,8 +75,9 @@ class ColumnMap(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 def read_column_map(path: str | Path) -> ColumnMap:
     """Raises `ConfigError` with file:line:column for each mistake."""
     file = read_yaml(path)
-    columns = convert(file, ColumnMap)
-    if problems := list(_wrong(file, columns, load_registry())):
+    columns, problems = convert_usable(file, ColumnMap)
+    problems += _wrong(file, columns, load_registry())
+    if problems:
         raise ConfigError(problems)
     return columns
 

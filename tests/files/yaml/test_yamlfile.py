@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_ofu.files.yaml import convert, parse_yaml, read_yaml
+from otel_ofu.files.yaml import convert, convert_usable, parse_yaml, read_yaml
 from otel_ofu.files.yaml.parse import MAX_NODES
 from otel_ofu.model.errors import ConfigError
 
@@ -73,28 +73,61 @@ def test_all_mistakes_of_a_file_are_told_each_at_its_place() -> None:
         ("on: true\non: false\n", "x.yaml:2:1: duplicate key 'on', first on line 1"),
         (
             "main: &a {url: x}\nmore: [*a]\n",
-            "x.yaml:1:7: an alias: write the value out, anchors are not used here",
+            "x.yaml:1:7: aliases are not supported; write the value out",
         ),
-        ("main: !!python/object:os.system {}\n", "x.yaml:1:7: the tag "),
-        ("main: !secret x\n", "x.yaml:1:7: the tag is not used here: text that begins with !"),
+        ("main: !!python/object:os.system {}\n", "x.yaml:1:7: tags "),
+        (
+            "main: !secret x\n",
+            "x.yaml:1:7: tags are not supported; put text that begins with ! in quotes",
+        ),
         ("on: 2026-02-30\n", "x.yaml:1:5: expected true or false, got text"),
         (b"main: \xff\n", "x.yaml:1:7: not UTF-8: byte 0xff"),
         ("[1,2", "x.yaml:2:1: did not find expected ',' or ']'"),
         ("main: \x01", "x.yaml:1:7: character 1 is not allowed in YAML"),
-        ("? [1]\n: 2\n", "x.yaml:1:3: only plain text can be a key here"),
-        ("<<: {on: true}\n", "x.yaml:1:1: only plain text can be a key here"),
+        ("? [1]\n: 2\n", "x.yaml:1:3: a key must be plain text"),
+        ("<<: {on: true}\n", "x.yaml:1:1: merge keys (<<) are not supported; write the keys out"),
         ("- 1", "x.yaml:1:1: expected a mapping, got a list"),
         ("on: yes\n", "x.yaml:1:5: expected true or false, got text"),
-        ("a: 1\n---\nb: 2\n", "x.yaml:2:1: "),
+        ("a: 1\n---\nb: 2\n", "x.yaml:2:1: a second document; write one document in each file"),
     ],
 )
 def test_bad_yaml_is_one_clear_error(text: str | bytes, expected: str) -> None:
     assert problems(text)[0].startswith(expected)
 
 
+def test_what_a_file_may_not_hold_hides_none_of_its_other_mistakes() -> None:
+    text = (
+        "on: true\n"
+        "on: false\n"
+        "more:\n"
+        "  - {url: 1}\n"
+        "  - !secret x\n"
+        "  - {<<: {url: a}, url: b, retries: x}\n"
+        "onn: 1\n"
+    )
+    assert problems(text) == [
+        "x.yaml:2:1: duplicate key 'on', first on line 1",
+        "x.yaml:4:11: expected text, got a whole number",
+        "x.yaml:5:5: tags are not supported; put text that begins with ! in quotes",
+        "x.yaml:6:6: merge keys (<<) are not supported; write the keys out",
+        "x.yaml:6:37: expected a whole number, got text",
+        "x.yaml:7:1: unknown key 'onn'; did you mean on?",
+    ]
+
+
+def test_the_first_of_two_keys_holds_for_the_checks_that_follow() -> None:
+    value, problems = convert_usable(parse_yaml("on: true\non: 5\n", "x.yaml"), Settings)
+    assert value.on
+    assert [str(problem) for problem in problems] == [
+        "x.yaml:2:1: duplicate key 'on', first on line 1"
+    ]
+    with pytest.raises(ConfigError, match=r"1:5: expected true or false"):
+        convert_usable(parse_yaml("on: 5\n", "x.yaml"), Settings)
+
+
 def test_deep_nesting_is_refused_not_followed() -> None:
     assert "nest" in problems("[" * 10_000)[0]
-    assert "nested deeper than 32" in problems("a: " + "[" * 100 + "]" * 100)[0]
+    assert "x.yaml:1:39: nested deeper than 32" in problems("main: " + "[" * 100 + "]" * 100)
 
 
 def test_an_oversize_file_is_refused() -> None:
