@@ -163,6 +163,10 @@ def test_problems_are_shown_with_line_and_caret(tmp_path: Path) -> None:
         "route: {receivers: [{name: a, apprise_configs: ['tgram://SECRET/1']}]}",
         "exporters: {otlp_http: {pasword: SECRET}}",
         "exporters: {otlp_http: {authorization:SECRET}}",
+        "exporters: {otlp_http: {glpat-SECRET1x2y3z: 1}}",
+        "exporters: {otlp_http: {'https://u:SECRET@host/': 1}}",
+        "route: {hooks.example.org/T0/SECRET: 1}",
+        "a: 1\n'Bearer \"it''s SECRET\"': 2\n",
         "outbox: 5  # SECRET",
         "exporters: {otlp_http: {timeout: 10, token: 'a, timeout: SECRET'}}",
         "exporters: {otlp_http: {timeout: {token: SECRET}}}",
@@ -186,6 +190,38 @@ def test_no_secret_of_a_file_is_shown_with_its_mistakes(text: str) -> None:
     assert "c.yaml:" in caught.value.with_carets()
     assert "SECRET" not in caught.value.with_carets()
     assert "SECRET" not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize(
+    "key", ["otlp/2", "otlp_http/backup", "groupBy", "h100-sxm5", "k8s.pod", "OTEL_2"]
+)
+def test_an_unknown_key_that_is_a_name_is_shown_as_it_was_written(key: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config_from_text(f"exporters: {{{key}: {{}}}}")
+    (problem,) = caught.value.problems
+    assert problem.message.startswith(f"unknown key {key!r}; ")
+    assert f"{{{key}: " in problem.source_line
+
+
+@pytest.mark.parametrize(
+    ("key", "shown"),
+    [
+        ("authorization:abc", "authorization***"),
+        ("xoxb-123456789012-abc", "***"),
+        ("eyJhbGciOiJ", "***"),
+        ("AKIAIOSFODNN7EXAMPLE", "***"),
+        ("services/T0AB/B1", "services***"),
+        ("https://u:p@host", "https***"),
+    ],
+)
+def test_of_a_key_that_could_hold_a_secret_only_a_leading_name_is_shown(
+    key: str, shown: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config_from_text(f"{key!r}: 1\n")
+    (problem,) = caught.value.problems
+    assert problem.message.startswith(f"unknown key '{shown}'; ")
+    assert key not in caught.value.with_carets()
 
 
 @pytest.mark.parametrize(

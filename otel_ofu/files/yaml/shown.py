@@ -17,13 +17,22 @@ MASK = "***"
 _USER = re.compile(r"(?<=://)[^\s\"']+(?=@)")
 _SEGMENT = re.compile(
     r"""(?P<mark>[\s{}\[\],]+|-(?=\s|$)|:(?=\s|$))
-    |(?P<key>[A-Za-z_][\w-]{0,63})(?=\s*:(?:\s|$))
+    |(?P<key>[\w./-]{1,64})(?=\s*:(?:\s|$))
     |(?P<value>"(?:[^"\\]|\\.)*"?|'[^']*'?|\#.*|(?:(?!\s\#)[^{}\[\],])+)""",
     re.VERBOSE,
 )
 _PLAIN = re.compile(r"[\w.%-]{1,24}")
 _HARMLESS = re.compile(r"\d{1,3}|true|false")
-_ODD_KEY = re.compile(r"""(key )(['"])([\w.-]*)[^\w.'"-].*?\2""", re.DOTALL)
+_KEY = re.compile(
+    r"""(?<=key )(?P<quote>['"])(?P<key>(?:\\.|(?!(?P=quote)).)*)(?P=quote)""", re.DOTALL
+)
+_LEADING_NAME = re.compile(r"[\w.-]*")
+_NAME = re.compile(
+    r"(?:(?:[A-Z]?[a-z]{1,24}(?:[A-Z][a-z]{1,24}){0,2}|[A-Z]{1,24})\d{0,3}|[A-Za-z\d]{1,4})"
+)
+"""A part of a key as people write them; longer runs of letters and digits may be a token."""
+_INSTANCE = re.compile(r"/(?:[a-z]{1,24}|\d{1,3})")
+"""As in `otlp/2`. Source: OpenTelemetry Collector, names of components."""
 
 Segment = tuple[int, str, bool]
 """Where it begins in the line, as it is shown, whether that is as it was written."""
@@ -39,11 +48,28 @@ def without_user(problem: Problem) -> Problem:
 def keys_only(problem: Problem, plain: Collection[str]) -> Problem:
     """The problem, its line without values, but for one value under a key in `plain`.
 
-    Of a key that is not a name (`authorization:TOKEN`, a space forgotten) the name alone is shown.
+    Of a key that is not a name (`authorization:TOKEN`, a space forgotten) the name alone is shown,
+    and of one that could be a token nothing.
     """
-    message = _ODD_KEY.sub(rf"\1'\3{MASK}'", problem.message)
+    message = _KEY.sub(_shown_key, problem.message)
     problem = replace(problem, message=message)
     return _shown(problem, list(_segments(problem.source_line, plain)))
+
+
+def _shown_key(found: re.Match[str]) -> str:
+    key = found["key"]
+    if _is_name(key):
+        return found[0]
+    name = _LEADING_NAME.match(key)
+    return f"'{name[0] if name and _is_name(name[0]) else ''}{MASK}'"
+
+
+def _is_name(key: str) -> bool:
+    """Whether a key may be shown: words, numbered at most, and no token."""
+    base, slash, _ = key.partition("/")
+    return (not slash or bool(_INSTANCE.fullmatch(key, len(base)))) and all(
+        not part or _NAME.fullmatch(part) for part in re.split(r"[._-]", base)
+    )
 
 
 def _around(line: str, cuts: list[tuple[int, int]]) -> Iterator[Segment]:
@@ -59,14 +85,16 @@ def _segments(line: str, plain: Collection[str]) -> Iterator[Segment]:
     for found in _SEGMENT.finditer(line):
         text = found[0]
         key = text if found["key"] else key
-        written = found["value"] is None or _may_be_shown(text, plain=key in plain)
+        written = not _may_be_secret(found, plain=key in plain)
         yield found.start(), text if written else MASK, written
         if found["value"] or "," in text:
             key = ""  # one value each: what stands after it is no value of that key
 
 
-def _may_be_shown(value: str, *, plain: bool) -> bool:
-    return bool((_PLAIN if plain else _HARMLESS).fullmatch(value))
+def _may_be_secret(found: re.Match[str], *, plain: bool) -> bool:
+    if found["key"]:
+        return not _is_name(found["key"])
+    return bool(found["value"]) and not (_PLAIN if plain else _HARMLESS).fullmatch(found["value"])
 
 
 def _shown(problem: Problem, segments: list[Segment]) -> Problem:
