@@ -68,7 +68,7 @@ class Minutes:
         rows = series.rows[[b % self._rows for b in buckets], :used]
         known = ~np.isnan(rows)
         count = known.sum(axis=0, dtype=np.float32)
-        total = np.where(known, rows, np.float32(0)).sum(axis=0)
+        total = np.where(known, rows, np.float32(0)).sum(axis=0, dtype=np.float64)
         at = minute % len(series.means)
         series.counts[at, :used] = count
         with np.errstate(invalid="ignore"):

@@ -20,6 +20,14 @@ def test_hours_are_kept_as_means_of_minutes() -> None:
     assert counts == [6.0] * 120
 
 
+def test_the_mean_of_equal_values_is_that_value() -> None:
+    bench = Bench(HOURS)
+    for at_s in range(10, 610, 10):
+        bench.write(seen(gpu(), at_s, {"ofu": 1.837e9}))
+    means, _ = bench.minutes("ofu", 600, 600)
+    assert set(means) == {float(np.float32(1.837e9))}
+
+
 def test_the_minute_that_is_not_over_yet_is_there() -> None:
     bench = Bench(HOURS)
     for at_s in (50, 60, 70, 80):

@@ -106,8 +106,14 @@ def count(chunk: Chunk, _: float) -> Values:
 
 
 def deviation(chunk: Chunk, _: float) -> Values:
-    mean = np.add.reduce(chunk.filled, axis=0) / chunk.rows
-    apart = _blanked(chunk.x - mean, chunk.missing)
+    """Of the distances from the newest sample, which float32 holds exactly where they are small.
+
+    The sum of clocks in Hz does not fit it: a locked clock had a deviation of 192 Hz.
+    """
+    from_newest = _blanked(chunk.x - newest(chunk.x), chunk.missing)
+    total = np.add.reduce(from_newest, axis=0, dtype=_sum_type(chunk.x))
+    mean = (total / chunk.rows).astype(np.float32)
+    apart = _blanked(from_newest - mean, chunk.missing)
     squares: Values = np.einsum("tc,tc->c", apart, apart)
     deviation: Values = np.sqrt(squares / chunk.rows)
     return deviation

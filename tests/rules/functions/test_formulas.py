@@ -72,6 +72,16 @@ def test_a_small_spread_around_a_large_mean_is_not_lost() -> None:
     assert results["stddev", None][0] == pytest.approx(5e5, rel=1e-3)
 
 
+@pytest.mark.parametrize("split", [0, 40])
+def test_equal_samples_have_no_deviation_however_large_they_are(split: int) -> None:
+    values = np.full((300, 4), 1.837e9, np.float32)
+    values[7:70, 1] = np.nan
+    values[-1, 2] = np.nan
+    values[:, 3] = np.nan
+    results, _ = over_window(block(values, split=split), [("stddev", None)])
+    np.testing.assert_array_equal(results["stddev", None], [0, 0, 0, np.nan])
+
+
 @pytest.mark.parametrize("shape", [(90, 1), (1, 90), (1, 1), (7, 16)])
 def test_history_is_as_it_was_afterwards(shape: tuple[int, int]) -> None:
     values = np.random.default_rng(1).random(shape).astype(np.float32)
