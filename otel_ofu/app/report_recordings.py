@@ -16,6 +16,7 @@ from otel_ofu.app.prepare import deriver
 from otel_ofu.config import Gpu
 from otel_ofu.mfu.report import TERA
 from otel_ofu.model.errors import ConfigError, Problem
+from otel_ofu.model.validation import in_plain_words
 from otel_ofu.report import ReportBuilder, SpeedReport
 from otel_ofu.sources.recording import RecordingSource
 from otel_ofu.sources.recording.table import ColumnMap
@@ -92,6 +93,8 @@ def _report(path: str, number: int, line: bytes, only: str) -> SpeedReport:
     try:
         report = msgspec.json.decode(line, type=ReportLine)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise ConfigError([Problem(path, number, 1, f"no report of a job: {error}")]) from error
+        reason = in_plain_words(error) if isinstance(error, msgspec.MsgspecError) else str(error)
+        message = f"no report of a job: {reason}"
+        raise ConfigError([Problem(path, number, 1, message)]) from error
     rate = None if report.tflops_per_gpu is None else report.tflops_per_gpu * TERA
     return SpeedReport(report.job or only, report.time_s, report.mfu, rate)

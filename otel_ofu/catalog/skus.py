@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 
 from otel_ofu.catalog.registry import catalog_file
+from otel_ofu.model.validation import in_plain_words
 
 Precision = Literal["fp64", "tf32", "bf16", "fp16", "fp8", "fp4", "int8"]
 PRECISIONS: tuple[str, ...] = get_args(Precision)
@@ -190,7 +191,7 @@ def _field(name: str, value: object, steps: Steps, faults: _Faults) -> Any:  # n
     try:
         converted = msgspec.convert(value, field.type)
     except msgspec.ValidationError as error:
-        text = str(error).partition(" - at ")[0]
+        text = in_plain_words(error)
         faults.append(((*steps, name), f"{text}; allowed: {_ALLOWED.get(name, 'text')}"))
         return None
     if name == "reference_clock_mhz" and "default" not in converted:

@@ -10,13 +10,16 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from otel_ofu.catalog.registry import Registry, catalog_file, load_registry
+from otel_ofu.model.errors import ConfigError, Problem
+from otel_ofu.model.validation import in_plain_words
 
 Over = Literal["first", "mean", "max"]
+FILE = "vendors.yaml"
 OPERAND = "@"
 """Begins a key that is an operand of a ratio, and no registry key."""
 
@@ -80,7 +83,7 @@ class ExporterProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 class _VendorsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     relabelled_prefix: str
     mig_slices: dict[str, int]
-    profiles: dict[str, ExporterProfile]
+    profiles: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +99,17 @@ class MetricCandidate:
 class Vendors:
     """All profiles, and the look-up from a metric name to its candidates."""
 
-    def __init__(self, file: _VendorsFile, registry: Registry) -> None:
-        self.profiles: Mapping[str, ExporterProfile] = file.profiles
-        self.relabelled_prefix = file.relabelled_prefix
-        self._mig_slices = file.mig_slices
-        self.candidates = _by_name(file.profiles, registry)
+    def __init__(
+        self,
+        profiles: Mapping[str, ExporterProfile],
+        registry: Registry,
+        relabelled_prefix: str,
+        mig_slices: Mapping[str, int],
+    ) -> None:
+        self.profiles = profiles
+        self.relabelled_prefix = relabelled_prefix
+        self._mig_slices = mig_slices
+        self.candidates = _by_name(profiles, registry)
 
     def mig_share(self, model: str, mig_profile: str) -> float:
         """The share of the GPU's SMs in (0, 1] of a MIG profile such as `3g.40gb`; 1 if unknown.
@@ -134,14 +143,40 @@ def _rows(profile: ExporterProfile, registry: Registry) -> Iterator[MetricRow]:
     if profile.dcgm_names:
         for name, (key, scale) in registry.by_dcgm_name.items():
             yield MetricRow(name=name, key=key, scale=scale)
-    for row in profile.metrics:
-        if not row.key.startswith(OPERAND):
-            registry.metric(row.key)  # a KeyError here is a mistake in vendors.yaml
-        yield row
+    yield from profile.metrics
 
 
 @cache
 def load_vendors() -> Vendors:
     """The profiles of this package; parsed once."""
-    file = msgspec.convert(catalog_file("vendors.yaml"), _VendorsFile)
-    return Vendors(file, load_registry())
+    return vendors_of(catalog_file(FILE), load_registry())
+
+
+def vendors_of(raw: object, registry: Registry) -> Vendors:
+    """The profiles of plain YAML data. Raises ConfigError with every profile that is wrong."""
+    problems: list[Problem] = []
+    try:
+        file = msgspec.convert(raw, _VendorsFile)
+    except msgspec.ValidationError as error:
+        raise ConfigError([Problem(FILE, 0, 0, in_plain_words(error))]) from error
+    profiles: dict[str, ExporterProfile] = {}
+    for profile_id, entry in file.profiles.items():
+        try:
+            profiles[profile_id] = _profile(entry, registry)
+        except ValueError as error:
+            problems.append(Problem(FILE, 0, 0, f"{profile_id}: {error}"))
+    if problems:
+        raise ConfigError(problems)
+    return Vendors(profiles, registry, file.relabelled_prefix, file.mig_slices)
+
+
+def _profile(entry: object, registry: Registry) -> ExporterProfile:
+    """Raises ValueError."""
+    try:
+        profile = msgspec.convert(entry, ExporterProfile)
+    except msgspec.ValidationError as error:
+        raise ValueError(in_plain_words(error)) from error
+    for n, row in enumerate(profile.metrics):
+        if not row.key.startswith(OPERAND) and row.key.partition(":")[0] not in registry.metrics:
+            raise ValueError(f"metrics[{n}].key: no metric {row.key!r} in registry.yaml")
+    return profile

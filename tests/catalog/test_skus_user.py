@@ -74,9 +74,13 @@ def test_overriding_the_names_drops_the_old_ones() -> None:
     [
         (NEW | {"sm": 1}, ("sm",), ["unknown key 'sm'", "allowed:", "sms"]),
         (NEW | {"id": "other"}, ("id",), ["unknown key 'id'"]),
-        (NEW | {"sms": "many"}, ("sms",), ["Expected `int`", "allowed: a whole number"]),
+        (
+            NEW | {"sms": "many"},
+            ("sms",),
+            ["expected a whole number, got", "allowed: a whole number"],
+        ),
         (NEW | {"sms": 0}, ("sms",), ["allowed: a whole number from 1"]),
-        (NEW | {"sms": None}, ("sms",), ["Expected `int`"]),
+        (NEW | {"sms": None}, ("sms",), ["expected a whole number, got"]),
         (_without("sms"), (), ["'sms' is missing", "allowed: a whole number"]),
         (_without("names"), (), ["'names' is missing"]),
         (NEW | {"names": []}, ("names",), ["at least one"]),

@@ -1,9 +1,12 @@
 import itertools
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.catalog.vendors import OPERAND, ExporterProfile, load_vendors
+from otel_ofu.catalog.vendors import OPERAND, ExporterProfile, load_vendors, vendors_of
+from otel_ofu.model.errors import ConfigError
 
 VENDORS = load_vendors()
 PROFILES = pytest.mark.parametrize("profile", VENDORS.profiles.values(), ids=[*VENDORS.profiles])
@@ -97,3 +100,46 @@ def test_a_renamed_dcgm_metric_keeps_its_key_and_changes_its_unit(
     names = load_registry().by_dcgm_name
     assert names[old][0] == names[new][0]
     assert names[old][1] / names[new][1] == pytest.approx(factor)
+
+
+GOOD_PROFILE: Mapping[str, Any] = {
+    "title": "An exporter",
+    "vendor": "acme",
+    "ofu": "as measured",
+    "labels": {"uuid": ["uuid"]},
+    "metrics": [{"name": "clock", "key": "sm_clock"}],
+    "needs": {"tensor_active": "none"},
+}
+
+
+def vendors_with(**profiles: object) -> object:
+    return {"relabelled_prefix": "x_", "mig_slices": {"default": 7}, "profiles": profiles}
+
+
+def without(key: str) -> Mapping[str, Any]:
+    return {name: value for name, value in GOOD_PROFILE.items() if name != key}
+
+
+def test_a_profile_that_is_wrong_is_named_with_its_mistake_and_hides_no_other() -> None:
+    wrong = vendors_with(
+        good=GOOD_PROFILE,
+        short=without("needs"),
+        odd={**GOOD_PROFILE, "metrics": [{"name": "clock", "key": 5}]},
+        unknown={**GOOD_PROFILE, "metrics": [{"name": "clock", "key": "clok"}]},
+        extra={**GOOD_PROFILE, "colour": "red"},
+        flat=5,
+    )
+    with pytest.raises(ConfigError) as caught:
+        vendors_of(wrong, load_registry())
+    assert [str(problem) for problem in caught.value.problems] == [
+        "vendors.yaml: short: the key 'needs' is missing",
+        "vendors.yaml: odd: metrics[0].key: expected text, got a whole number",
+        "vendors.yaml: unknown: metrics[0].key: no metric 'clok' in registry.yaml",
+        "vendors.yaml: extra: unknown key 'colour'",
+        "vendors.yaml: flat: expected a mapping, got a whole number",
+    ]
+
+
+def test_a_file_of_profiles_without_a_block_is_refused_as_a_whole() -> None:
+    with pytest.raises(ConfigError, match=r"^vendors\.yaml: the key 'mig_slices' is missing$"):
+        vendors_of({"relabelled_prefix": "", "profiles": {}}, load_registry())

@@ -19,6 +19,7 @@ import msgspec
 from otel_ofu.files.yaml import allowed
 from otel_ofu.files.yaml.parse import Step, Steps, YamlFile
 from otel_ofu.model.errors import ConfigError, Problem
+from otel_ofu.model.validation import plain_message
 
 MAX_PROBLEMS = 100
 
@@ -242,17 +243,6 @@ def _step(found: re.Match[str]) -> Step | None:
     return found["name"] if found["index"] is None else int(found["index"])
 
 
-_MESSAGES = {
-    "str": "text",
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "object": "a mapping",
-    "array": "a list",
-    "null": "nothing",
-}
-
-
 def _problem_at(file: YamlFile, steps: Steps, message: str) -> Problem:
     at_key = message.startswith("unknown key") or "is no longer supported; " in message
     return file.key_problem(steps, message) if at_key else file.problem(steps, message)
@@ -267,16 +257,8 @@ def _worded(type_: type[Any], steps: Steps, message: str) -> str:
         return f"unknown key {name!r}{allowed.keys(type_, steps[:-1], name)}"
     if message.startswith("unknown key"):
         return message + allowed.key_choices(type_, steps[:-1])
-    missing = _MISSING.search(message)
-    if missing:
-        return f"the key {missing['name']!r} is missing"
     if message.startswith("Invalid enum value"):
         return message.replace("Invalid enum value", "unknown value") + allowed.choices(
             type_, steps
         )
-    plain = re.sub(r"`([\w |]+)`", lambda m: _plain_type(m[1]), message)
-    return plain[:1].lower() + plain[1:]
-
-
-def _plain_type(names: str) -> str:
-    return " or ".join(_MESSAGES.get(name, f"`{name}`") for name in names.split(" | "))
+    return plain_message(message)

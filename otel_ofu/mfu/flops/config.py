@@ -18,6 +18,7 @@ import msgspec
 
 from otel_ofu.files.yaml import convert, parse_yaml
 from otel_ofu.model.errors import OtelOfuError
+from otel_ofu.model.validation import in_plain_words
 
 
 class ModelConfigError(OtelOfuError):
@@ -119,7 +120,7 @@ def read_config(path: str | Path) -> dict[str, Any]:
     try:
         return msgspec.json.decode(raw, type=dict[str, Any])
     except msgspec.MsgspecError as error:
-        raise ModelConfigError(f"{file}: not a JSON object: {error}") from error
+        raise ModelConfigError(f"{file}: not a JSON object: {in_plain_words(error)}") from error
     except RecursionError as error:
         raise ModelConfigError(f"{file}: nested too deeply") from error
 

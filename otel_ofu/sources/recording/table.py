@@ -23,6 +23,7 @@ from otel_ofu.catalog.registry import Registry, load_registry
 from otel_ofu.files.yaml import Steps, YamlFile, convert_usable, read_yaml
 from otel_ofu.model import Device, Gap, GapReason, Reading, Window
 from otel_ofu.model.errors import ConfigError, Problem
+from otel_ofu.model.validation import in_plain_words
 from otel_ofu.sources.recording.read import GZIP, Tick
 
 UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
@@ -116,7 +117,7 @@ def _wrong_device(file: YamlFile, columns: ColumnMap) -> Iterator[Problem]:
     try:
         msgspec.convert({"uuid": "", **columns.device}, Device)
     except msgspec.ValidationError as error:
-        yield file.problem(("device",), str(error))
+        yield file.problem(("device",), in_plain_words(error))
 
 
 def _recordable(registry: Registry, key: str) -> bool:

@@ -127,7 +127,7 @@ def test_a_file_or_a_models_folder_is_read(tmp_path: Path) -> None:
     ("text", "message"),
     [
         (b"", "not a JSON object"),
-        (b"[]", "not a JSON object"),
+        (b"[]", "not a JSON object: expected a mapping, got a list$"),
         (b"\xff\xfe", "not a JSON object"),
         (b"[" * 100_000, "not a JSON object|nested too deeply"),
         (b" " * (4 * 1024 * 1024 + 1), "larger than 4 MiB"),

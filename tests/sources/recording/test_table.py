@@ -152,7 +152,7 @@ def test_a_table_that_is_not_there_is_named(tmp_path: Path) -> None:
         ("key: power", "key: ofu", (8, 19), "no metric 'ofu' that a source could read"),
         ("key: power", "key: sm_clock", (8, 19), "'sm_clock' is there twice"),
         ("uuid: GPU-1, ", "", (1, 1), "no device: give `uuid`"),
-        ("uuid: GPU-1", "uuid: 7", (4, 9), "Expected `str`"),
+        ("uuid: GPU-1", "uuid: 7", (4, 9), "uuid: expected text, got a whole number"),
         ("unit: ns", "unit: hours", (1, 28), "hours"),
         ("window_s: 1", "window_s: 0", (2, 11), "0"),
         ("source: rezolus", "sauce: rezolus", (3, 1), "sauce"),
