@@ -103,6 +103,7 @@ class Deriver:
         domain = self._domain(running, owned, result, known.sku)
         reference = self._reference(reading, known.sku, domain, result)
         _Window(reading, known.sku, domain, reference, running).fill(result)
+        result.values[f"gpu_source:{reading.source}"] = 1.0
         starts_s = self._starts_s(reading, running, result)
         attributes = {
             **owned,

@@ -52,7 +52,6 @@ def window_attributes(
 ) -> dict[str, Attribute]:
     """What may change from one window to the next."""
     found: dict[str, Attribute] = {
-        "ofu.source": reading.source,
         "ofu.precision": domain.precision,
         "ofu.precision.source": domain.source,
     }

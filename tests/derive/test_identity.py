@@ -22,7 +22,6 @@ def test_a_gpu_is_described_as_its_driver_does() -> None:
         "ofu.gpu.index": 3,
         "ofu.gpu.architecture": "hopper",
         "ofu.gpu.pci.address": "00000000:1B:00.0",
-        "ofu.source": "nvml",
         "ofu.precision": "bf16",
         "ofu.precision.source": "default",
         "ofu.reference_clock": 1.83e9,
@@ -53,7 +52,6 @@ def test_what_is_not_known_is_absent() -> None:
         "hw.vendor": "amd",
         "ofu.gpu.sku": "unknown",
         "ofu.gpu.index": 2,
-        "ofu.source": "nvml",
         "ofu.precision": "unknown",
         "ofu.precision.source": "default",
     }
@@ -77,6 +75,15 @@ def test_one_entity_for_each_gpu_and_job() -> None:
     both = deriver.derive(reading(BUSY, owner={"ofu.job.id": "7"}), owner={"ofu.job.id": "8"})
     assert both.entity.id == "GPU-aa/8"
     assert both.entity.attributes["ofu.job.id"] == "8"
+
+
+def test_another_source_is_a_state_and_no_other_entity() -> None:
+    deriver = Deriver(DeriverSettings())
+    before = deriver.derive(reading(BUSY))
+    after = deriver.derive(replace(reading(BUSY), source="dcgm"))
+    assert after.entity == before.entity
+    states = [[k for k in seen.values if k.startswith("gpu_source")] for seen in (before, after)]
+    assert states == [["gpu_source:nvml"], ["gpu_source:dcgm"]]
 
 
 def test_an_owner_cannot_rename_the_device() -> None:

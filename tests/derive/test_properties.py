@@ -15,6 +15,7 @@ REGISTRY = load_registry()
 GPU_KEYS = [k for k, m in REGISTRY.metrics.items() if m.entity == "gpu" and not m.labels]
 DERIVED = {k for k, m in REGISTRY.metrics.items() if m.derived and m.entity == "gpu"} - {
     "ofu_gap",
+    "gpu_source",
     "owner_share",  # of whoever knows the owners
 }
 
