@@ -23,6 +23,7 @@ from otel_ofu.derive.efficiency import (
     utilization,
 )
 from otel_ofu.derive.identity import device_attributes, entity_id, window_attributes
+from otel_ofu.derive.plausibility import PlausibilityChecker
 from otel_ofu.derive.precision import PrecisionDetector, PrecisionDomain, declared
 from otel_ofu.derive.settings import DeriverSettings
 from otel_ofu.model import Attribute, Device, Entity, Gap, GapReason, Observation, Reading, Window
@@ -71,6 +72,7 @@ class _KnownDevice:
     model: str
     sku: Sku | None
     attributes: Mapping[str, Attribute]
+    plausibility: PlausibilityChecker = field(default_factory=PlausibilityChecker)
 
 
 class Deriver:
@@ -100,6 +102,7 @@ class Deriver:
         id_ = entity_id(reading.device, owned)
         running = self._running.setdefault(id_, _Running(reading.window))
         result = self._cleaner.clean(reading, parent)
+        known.plausibility.check(result, reading.window)
         domain = self._domain(running, owned, result, known.sku)
         reference = self._reference(reading, known.sku, domain, result)
         _Window(reading, known.sku, domain, reference, running).fill(result)

@@ -9,6 +9,7 @@ from tests.derive.readings import BUSY, H100, derive, reading, unknown
 
 REGISTRY = load_registry()
 DERIVED = {k for k, m in REGISTRY.metrics.items() if m.derived and m.entity == "gpu"} - {
+    "implausible",
     "ofu_gap",
     "gpu_source",
     "owner_share",  # of whoever knows the owners

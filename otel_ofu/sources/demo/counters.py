@@ -58,6 +58,9 @@ PCIE_LANES = 16
 XIDS = (48, 74, 79, 94)
 XID_EVERY_S = 100.0  # starting value
 
+RIPPLE_W = 0.1
+"""Of the sensor and its converter: a work load that stands still does not give equal numbers."""
+
 _TIMED = (
     *("sw_power_cap", "sw_thermal_slowdown", "hw_thermal_slowdown"),
     "hw_power_brake_slowdown",
@@ -135,6 +138,7 @@ def window_values(
         | {"tensor_hmma_active": active[_TENSOR]}
         | _traffic(weights, parts, demand)
         | _board(last, power_w, demand)
+        | {"power": power_w + RIPPLE_W * np.sin(totals.energy_j)}
         | _reasons(last)
         | _totals(totals)
     )
@@ -169,7 +173,6 @@ def _board(last: Boards, power_w: Array, demand: Array) -> dict[str, Array]:
         "sm_clock": last.clock_hz,
         "max_sm_clock": one * MAX_SM_CLOCK_HZ,
         "mem_clock": one * MEM_CLOCK_HZ,
-        "power": power_w,
         "power_limit": demand[FIELD["power_limit_w"]],
         "temperature": np.round(last.temperature_c),
         "mem_temperature": np.round(last.temperature_c + heat_c),

@@ -168,7 +168,7 @@ def test_energy_is_the_integral_of_power(scenario: str) -> None:
             drawn[index] += reading.values["power"] * reading.window.length_s
     after = node.read(START + 490)
     risen = [a.values["energy"] - b.values["energy"] for a, b in zip(after, before, strict=True)]
-    assert risen == pytest.approx(drawn)
+    assert risen == pytest.approx(drawn, rel=1e-3)  # the sensor of power has a ripple of 0.1 W
 
 
 def test_cycle_counters_agree_with_activity_and_clock() -> None:
