@@ -16,6 +16,15 @@ from otel_ofu.mfu.report import TERA, mfu
 MAX_TOKENS_PER_S = 1e12  # starting value: above any GPU
 
 
+def peak_flops(sku: Sku, precision: str) -> float:
+    """Our dense peak in FLOP/s. Raises ValueError when the SKU has none in that precision."""
+    peak = sku.peak_flops(precision)
+    if peak is None:
+        allowed = ", ".join(sku.flops_per_clock_per_sm)
+        raise ValueError(f"{sku.title} has no tensor peak in {precision}; allowed: {allowed}")
+    return peak
+
+
 @dataclass(frozen=True, slots=True)
 class JobRun:
     """What a job does on each GPU, and on which GPUs in which precision.
@@ -39,13 +48,7 @@ class JobRun:
     @property
     def peak_flops(self) -> float:
         """Our dense peak in FLOP/s. Raises ValueError when the SKU has none in that precision."""
-        peak = self.sku.peak_flops(self.precision)
-        if peak is None:
-            allowed = ", ".join(self.sku.flops_per_clock_per_sm)
-            raise ValueError(
-                f"{self.sku.title} has no tensor peak in {self.precision}; allowed: {allowed}"
-            )
-        return peak
+        return peak_flops(self.sku, self.precision)
 
     def tflops(self, flops: FlopsBreakdown) -> float:
         """Model TFLOP/s of one GPU in training."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from importlib.resources import files
 
 from otel_ofu.report.charts import scatter, timeline
-from otel_ofu.report.reasons import MISCOUNTS, NORMAL, OVER, UNDER
+from otel_ofu.report.reasons import MISCOUNTS, NORMAL, OVER, STEPS, UNDER
 from otel_ofu.report.result import HOUR_S, Agreement, Job, MfuReport
 from otel_ofu.report.text import (
     UNKNOWN,
@@ -164,6 +164,10 @@ def mistakes() -> str:
     """What a ratio means."""
     rows = "\n".join(
         f'<tr><td class="n">{m.factor}</td><td>{html(m.text)}</td></tr>' for m in MISCOUNTS
+    )
+    rows += (
+        f'\n<tr><td class="n">1/{STEPS[0]} to 1/{STEPS[-1]}</td>'
+        "<td>one of so many gradient accumulation steps counted; the ratio is constant</td></tr>"
     )
     head = '<thead><tr><th class="n">MFU / OFU</th><th>What gives such a ratio</th></tr></thead>'
     return f'<div class="over"><table>{head}<tbody>\n{rows}\n</tbody></table></div>'

@@ -25,6 +25,7 @@ NORMAL = (0.70, 1.05)
 PADDING = 0.07  # three points of an OFU of 43 %
 LEAST_S = 1800.0  # half an hour: a phase is no miscount
 SAME_PEAK = 0.05  # printed digits, rounded tables
+_PRINTED = 0.02  # digits of a small MFU
 UNSTEADY = 1.5  # between the ends of 9 buckets of 10; a miscount is a factor, and stays what it is
 
 Kind = Literal["over", "under", "normal", "grey", "short", "silent", "unseen"]
@@ -70,6 +71,10 @@ MISCOUNTS: Sequence[KnownMiscount] = (
     KnownMiscount(3.00, 10.0, 5.00, "all experts counted instead of the active ones"),
 )
 
+# One of so many gradient accumulation steps counted: beyond 12 neighbours cannot be told apart, and
+# powers of two are what people choose.
+STEPS: Sequence[int] = (*range(2, 13), 16, 32, 64)
+
 PEAKS: Sequence[KnownMiscount] = (
     KnownMiscount(0.48, 0.52, 0.50, "a sparse peak, or an FP8 peak for BF16 work"),
     KnownMiscount(1.06, 1.095, 1.08, "the highest clock instead of the data sheet's"),
@@ -110,12 +115,20 @@ def likely(ratio: float) -> tuple[str, ...]:
     near = [m for m in MISCOUNTS if m.low <= ratio <= m.high]
     near.sort(key=lambda m: (m.wide, m.distance(ratio), abs(m.typical - ratio)))
     reasons = [f"{m.text} ({m.factor})" for m in near]
+    reasons += _uncounted_steps(ratio)
     if abs(ratio - round(ratio)) <= 0.03 * ratio and ratio > 1.5:  # noqa: PLR2004 - 3 % of noise
         whole = round(ratio)
         reasons.append(f"world size, micro-batches or accumulation counted {whole} times")
     if not reasons and (ratio > OVER or ratio < UNDER):
         reasons.append("no single known mistake gives this ratio; several may be combined")
     return tuple(reasons)
+
+
+def _uncounted_steps(ratio: float) -> list[str]:
+    """A sentence when the ratio is 1/n, given that OFU holds padding as well."""
+    near = [n for n in STEPS if 1.0 - PADDING <= ratio * n <= 1.0 + _PRINTED]
+    near.sort(key=lambda n: abs(ratio * n - 1.0))
+    return [f"one of {n} gradient accumulation steps counted (1/{n})" for n in near[:1]]
 
 
 def peak_reason(peak_ratio: float | None) -> str:

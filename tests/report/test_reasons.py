@@ -54,6 +54,26 @@ def test_a_whole_number_may_be_a_factor_counted_twice() -> None:
     assert judge(1.6, 0.4, 7200.0).reasons[-1].endswith("counted 4 times")
 
 
+@pytest.mark.parametrize("steps", [3, 4, 5, 8, 12, 16, 64])
+@pytest.mark.parametrize("padding", [0.0, 0.03, 0.06])
+def test_a_whole_fraction_is_accumulation_steps_that_are_not_counted(
+    steps: int, padding: float
+) -> None:
+    reasons = judge(0.41 / steps * (1 - padding), 0.41, 7200.0).reasons
+    assert f"one of {steps} gradient accumulation steps counted (1/{steps})" in reasons
+
+
+def test_a_half_may_be_a_sparse_peak_or_one_of_two_steps() -> None:
+    first, second, *_ = judge(0.2, 0.4, 7200.0).reasons
+    assert first.startswith("a sparse peak")
+    assert second == "one of 2 gradient accumulation steps counted (1/2)"
+
+
+@pytest.mark.parametrize("ratio", [0.15, 0.29, 0.6, 0.75, 1.0])
+def test_other_fractions_are_no_accumulation(ratio: float) -> None:
+    assert "accumulation steps counted (1/" not in " ".join(judge(ratio * 0.4, 0.4, 7200.0).reasons)
+
+
 def test_less_than_half_an_hour_is_not_judged() -> None:
     assert judge(0.9, 0.3, LEAST_S - 1).kind == "short"
     assert judge(0.9, 0.3, LEAST_S).kind == "over"
