@@ -72,8 +72,8 @@ class ScenarioWriter:
     def export(self, observations: Sequence[Observation]) -> None:
         if not observations:
             return
-        facts = self._source.facts_at(observations[0].window.end_s)
-        text = "; ".join(fact.title for fact in facts) or "a healthy training job"
+        titles = self._source.titles_at(observations[0].window.end_s)
+        text = "; ".join(titles) or "a healthy training job"
         if text != self._shown:
             for screen in self._screens:
                 screen.note(f"what happens: {text}")

@@ -23,7 +23,7 @@ from otel_ofu.app.telemetry import Dependencies, Telemetry
 from otel_ofu.cli import options
 from otel_ofu.config import Config, Jobs, ReadConfig
 from otel_ofu.evidence.settings import EvidenceSettings, FlagSettings, HostSettings
-from otel_ofu.model import Reading, Trouble
+from otel_ofu.model import Reading, Trouble, Window
 from otel_ofu.model.clock import SystemClock
 from otel_ofu.rules.settings import RulesSettings
 from otel_ofu.sources import Source, targets_of, troubles_of
@@ -31,11 +31,15 @@ from otel_ofu.sources.recording import RecordingHeader, RecordingWriter
 
 
 class RecordedSource:
-    """A source whose readings are written down as they pass."""
+    """A source whose readings are written down as they pass, each window of a device once.
+
+    A source that is read twice within its window gives the same reading again.
+    """
 
     def __init__(self, source: Source, writer: RecordingWriter) -> None:
         self._source = source
         self._writer = writer
+        self._written: dict[str, Window] = {}
 
     @property
     def name(self) -> str:
@@ -43,7 +47,8 @@ class RecordedSource:
 
     def read(self, now_s: float) -> Sequence[Reading]:
         readings = self._source.read(now_s)
-        self._writer.write(readings)
+        self._writer.write([r for r in readings if self._written.get(r.device.uuid) != r.window])
+        self._written = {reading.device.uuid: reading.window for reading in readings}
         return readings
 
     def troubles(self) -> Sequence[Trouble]:

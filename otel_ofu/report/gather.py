@@ -83,6 +83,13 @@ class JobAttributes:
                 known.add(str(value))
 
 
+ROUNDING = 0.01
+"""Starting value: an overlap up to this share of a window comes of clocks, and is no repetition.
+
+A window ends by the wall clock and is as long as the monotonic one counts; NTP slews 500 ppm.
+"""
+
+
 class ReportBuilder:
     """Belongs to one thread.
 
@@ -179,7 +186,8 @@ class ReportBuilder:
             counted_s = window.start_s
         self._counted_s[id_] = max(counted_s, window.end_s)
         fresh_s = max(0.0, window.end_s - max(window.start_s, counted_s))
-        self.repeated_s += window.length_s - fresh_s
+        if window.length_s - fresh_s > ROUNDING * window.length_s:
+            self.repeated_s += window.length_s - fresh_s
         return fresh_s * seen.values.get(SHARE, 1.0)
 
     def _count(self, sums: list[float], fresh_s: float, values: Mapping[str, float]) -> None:

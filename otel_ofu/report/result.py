@@ -225,6 +225,9 @@ def _agreement(jobs: Sequence[Job]) -> Agreement:
     return Agreement(len(pairs), pearson(ofu, mfu), mean_absolute_error(ofu, mfu))
 
 
+LEAST_HOURS = 0.1
+
+
 def _notes(gather: ReportBuilder) -> list[str]:
     notes = []
     if gather.unmatched:
@@ -241,9 +244,14 @@ def _notes(gather: ReportBuilder) -> list[str]:
             f"{counted(gather.odd, 'reading')} left out: their windows end before they start."
         )
     if gather.repeated_s > 0:
-        hours = gather.repeated_s / HOUR_S
-        notes.append(f"{hours:,.1f} GPU-hours came more than once and were counted once.")
+        notes.append(f"{_gpu_time(gather.repeated_s)} came more than once and were counted once.")
     return notes
+
+
+def _gpu_time(seconds: float) -> str:
+    """In seconds where the hours would be shown as 0.0."""
+    hours = seconds / HOUR_S
+    return f"{hours:,.1f} GPU-hours" if hours >= LEAST_HOURS else f"{seconds:,.1f} GPU-seconds"
 
 
 def _over(part: Doubles, whole: Doubles) -> Doubles:

@@ -141,6 +141,13 @@ def test_the_demo_writes_one_line_per_round_to_a_pipe(tmp_path: Path) -> None:
     assert told[1].startswith("what happens: TORCH_DISTRIBUTED_DEBUG=DETAIL")
 
 
+def test_the_demo_shows_a_trouble_that_comes_and_goes_once(tmp_path: Path) -> None:
+    done = run(tmp_path, "demo", "--scenario", "data-loader", "--speed", "0", "--for", "20m")
+    shown = [line for line in done.stdout.splitlines() if line.startswith("what happens:")]
+    assert len(shown) == 2
+    assert shown[0] == "what happens: a healthy training job"
+
+
 def test_a_reader_that_goes_away_ends_the_demo_quietly(tmp_path: Path) -> None:
     with started(tmp_path, "demo", "--speed", "600") as process:
         assert process.stdout is not None

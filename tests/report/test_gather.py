@@ -54,6 +54,20 @@ def test_a_window_counts_once_however_often_it_comes() -> None:
     assert "1.0 GPU-hours came more than once and were counted once." in report.notes
 
 
+def test_a_few_seconds_that_came_twice_are_shown_in_seconds() -> None:
+    gather = ReportBuilder()
+    for start_s in (0.0, 0.0, 10.0):
+        gather.observe([seen(gpu("a"), start_s, 0.4, 10.0)])
+    assert "10.0 GPU-seconds came more than once and were counted once." in report_of(gather).notes
+
+
+def test_windows_that_overlap_by_the_drift_of_two_clocks_are_no_repetition() -> None:
+    gather = ReportBuilder()
+    for tick in range(120):
+        gather.observe([seen(gpu("a"), tick * 10.0 - 0.005, 0.4, 10.005)])
+    assert not report_of(gather).notes
+
+
 def test_overlapping_windows_count_what_is_new() -> None:
     gather = ReportBuilder()
     gather.observe([seen(gpu("a"), 0.0, 0.4, 60.0)])

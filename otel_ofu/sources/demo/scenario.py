@@ -53,8 +53,12 @@ class TroubleSpan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     share: float = 1.0
     changes: dict[str, QuantityChange] = {}
 
+    def covers(self, at_s: float) -> bool:
+        """Whether this is within the time of the trouble, also where it comes and goes."""
+        return at_s >= self.start_s and (self.end_s is None or at_s < self.end_s)
+
     def active(self, at_s: float) -> bool:
-        if at_s < self.start_s or (self.end_s is not None and at_s >= self.end_s):
+        if not self.covers(at_s):
             return False
         return self.period_s is None or (at_s - self.start_s) % self.period_s < (
             self.share * self.period_s
@@ -117,10 +121,19 @@ class ScenarioTimeline:
         """The troubles at `at_s`, in the order of the scenario."""
         return tuple(self._fact(self._scenario.spans[n]) for n in self._active(at_s))
 
+    def titles(self, at_s: float) -> tuple[str, ...]:
+        """The troubles in whose time `at_s` is: one that comes and goes stays in the list."""
+        within_s = self._within_s(at_s)
+        spans = (span for span in self._scenario.spans if span.covers(within_s))
+        return tuple(dict.fromkeys(self._troubles[span.trouble].title for span in spans))
+
     def _active(self, at_s: float) -> tuple[int, ...]:
-        repeat_s = self._scenario.repeat_s
-        within_s = at_s if repeat_s is None else at_s % repeat_s
+        within_s = self._within_s(at_s)
         return tuple(n for n, s in enumerate(self._scenario.spans) if s.active(within_s))
+
+    def _within_s(self, at_s: float) -> float:
+        repeat_s = self._scenario.repeat_s
+        return at_s if repeat_s is None else at_s % repeat_s
 
     def _build(self, active: Sequence[int]) -> Array:
         demand = healthy_demand(self._gpus)

@@ -81,6 +81,10 @@ class DemoSource:
         """The troubles that are truly there at this time (Unix seconds)."""
         return self._story.facts(time_s - self._start_s)
 
+    def titles_at(self, time_s: float) -> tuple[str, ...]:
+        """The troubles of this time in words; one that comes and goes stays for all of its time."""
+        return self._story.titles(time_s - self._start_s)
+
     def job_reports(self, time_s: float) -> Sequence[DemoReport]:
         """What the job logs about the last whole window before `time_s`, like its own MFU."""
         tick = self._tick_at(time_s)
