@@ -221,7 +221,7 @@ def _lines(explanation: Explanation) -> Iterator[str]:
         yield f"  {'  ' * (part.depth + 1)}{part.text:60} {_shown(part.verdict, part.value)}"
     known = [e.coverage for e in explanation.evidence if not math.isnan(e.coverage)]
     if known:
-        yield f"    data for {100 * min(known):.0f}% of the window that has least"
+        yield f"    data for {100 * min(known):.0f}% of the window with the least data"
 
 
 def _shown(verdict: int | None, value: float) -> str:

@@ -161,6 +161,7 @@ def duration_words(value: float) -> str:
 
 FILTERS: Mapping[str, Callable[[float], str]] = {
     "plain": "{:.4g}".format,
+    "ratio": "{:.3g}".format,
     "percent": lambda value: f"{value * 100:.3g}%",
     "hertz": partial(_scaled, base=1000, prefixes=_DECIMAL, unit="Hz"),
     "bytes": partial(_scaled, base=1024, prefixes=_BINARY, unit="B"),

@@ -43,6 +43,25 @@ def test_a_shipped_rule_has_a_test_of_every_kind(rule: Rule) -> None:
     assert any(_has_gaps(case) for case in rule.tests)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("MfuOverCounted", 2.0564, "job 7: its MFU is 2.06 times its OFU"),
+        ("MfuUnderCounted", 0.48782, "job 7: its MFU is only 0.488 times its OFU"),
+        (
+            "MfuOverAnotherPeak",
+            3.1712,
+            "job 7: the MFU that it prints is over another peak (3.17 times ours)",
+        ),
+    ],
+)
+def test_a_ratio_of_mfu_is_shown_as_a_multiple(name: str, value: float, expected: str) -> None:
+    rule = pack().find(name)
+    assert rule is not None
+    summary = rule.annotations["summary"]
+    assert summary.render({"value": value}, {"ofu_job_id": "7"}).strip() == expected
+
+
 def _has_gaps(case: RuleTest) -> bool:
     return any(math.isnan(value) for samples in case.series.values() for value in samples)
 

@@ -25,6 +25,7 @@ from otel_ofu.rules.promql.vectors import ENTITY_LABELS, CompilerSettings, durat
 
 _FILTERS: Mapping[str, str] = {
     "plain": '{{{{ {} | printf "%.4g" }}}}',
+    "ratio": '{{{{ {} | printf "%.3g" }}}}',
     "percent": "{{{{ {} | humanizePercentage }}}}",
     "hertz": "{{{{ {} | humanize }}}}Hz",
     "bytes": "{{{{ {} | humanize1024 }}}}B",

@@ -51,6 +51,8 @@ def test_placeholders_are_filled(text: str, shown: str) -> None:
         ("watts", 693.2, "693.2 W"),
         ("celsius", 83.0, "83 °C"),
         ("percent", 1.5, "150%"),
+        ("ratio", 2.0564, "2.06"),
+        ("ratio", 0.4912, "0.491"),
     ],
 )
 def test_filters_show_values_in_their_unit(word: str, value: float, shown: str) -> None:

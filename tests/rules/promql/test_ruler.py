@@ -130,6 +130,7 @@ def test_a_rule_that_cannot_be_said_is_left_out_with_its_reason() -> None:
     ("text", "expected"),
     [
         ("{{ $value }}", '{{ $value | printf "%.4g" }}'),
+        ("{{ $value | ratio }}", '{{ $value | printf "%.3g" }}'),
         ("{{ $value | hertz }}", "{{ $value | humanize }}Hz"),
         ("{{ $value | bytes }}", "{{ $value | humanize1024 }}B"),
         ("{{ $value | duration }}", "{{ $value | humanizeDuration }}"),
