@@ -14,22 +14,20 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from otel_ofu.files.settings import (
-    YEAR,
-    CheckContext,
-    Duration,
-    Mistake,
-    ParsedText,
-    QuantityRange,
-    Settings,
-)
+from otel_ofu.files.settings import CheckContext, Duration, Mistake, ParsedText, Settings
 from otel_ofu.model.clock import Clock
 from otel_ofu.model.labels import is_label_name
 from otel_ofu.net.secrets import shown_url
 from otel_ofu.net.settings import RequiredUrl
 from otel_ofu.notify import format as text
 from otel_ofu.notify.alert import Alert, iso
-from otel_ofu.notify.http import Credentials, HttpConfig, NotificationTransport, PreparedRequest
+from otel_ofu.notify.http import (
+    Credentials,
+    HttpConfig,
+    Interval,
+    NotificationTransport,
+    PreparedRequest,
+)
 from otel_ofu.notify.message import MessageOptions, text_of
 from otel_ofu.outbox.batch import Body, Priority
 from otel_ofu.outbox.queues import Queue
@@ -56,7 +54,7 @@ class AlertmanagerConfig(Settings, frozen=True, kw_only=True):
 
     servers: list[RequiredUrl] = msgspec.field(default_factory=list)
     # Source: Prometheus, --rules.alert.resend-delay.
-    resend_delay: Annotated[Duration, QuantityRange(Duration(0.001), YEAR)] = Duration(60)
+    resend_delay: Interval = Duration(60)
     labels: dict[LabelName, str] = msgspec.field(default_factory=dict)
     http_config: HttpConfig = HttpConfig()
 
@@ -150,7 +148,7 @@ def url_of(server: str) -> str:
 class AlertmanagerRequests:
     """Completes a batch: a firing alert lives four re-sendings from the moment when it is sent.
 
-    A batch that waited out an outage would otherwise say that its alerts have ended meanwhile.
+    A batch that waited out an outage would otherwise end its alerts, which fire on.
     """
 
     def __init__(

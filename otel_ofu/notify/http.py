@@ -13,7 +13,15 @@ from typing import Annotated
 
 import msgspec
 
-from otel_ofu.files.settings import CheckContext, Duration, Mistake, QuantityRange, Settings, tried
+from otel_ofu.files.settings import (
+    YEAR,
+    CheckContext,
+    Duration,
+    Mistake,
+    QuantityRange,
+    Settings,
+    tried,
+)
 from otel_ofu.net.http_client import Response
 from otel_ofu.net.secrets import Secret, SecretError, basic_credentials, redacted
 from otel_ofu.net.settings import PasswordFile
@@ -25,6 +33,8 @@ from otel_ofu.outbox.batch import Body
 from otel_ofu.outbox.outcome import Delivered, Outcome, Refused, TooLarge, Unavailable, short
 from otel_ofu.outbox.posting import Poster, requested_delay_s
 
+Interval = Annotated[Duration, QuantityRange(Duration(0.001), YEAR)]
+"""Between two sendings; Alertmanager refuses 0 as well."""
 _TOO_LARGE = 413
 # These are about the way or a credential, which somebody will mend, and not about the message.
 _MENDABLE = (401, 403, 404, 405, 407, 408, 421, 423, 425, 429)

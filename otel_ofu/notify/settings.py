@@ -28,6 +28,7 @@ from otel_ofu.files.settings import (
 from otel_ofu.files.yaml import Steps
 from otel_ofu.net.settings import parse_url
 from otel_ofu.notify.alertmanager import AlertmanagerConfig
+from otel_ofu.notify.http import Interval
 from otel_ofu.notify.matchers import parse_matcher
 from otel_ofu.notify.message import MessageOptions, parse_message_template
 from otel_ofu.notify.notifier import Notifier
@@ -46,7 +47,6 @@ from otel_ofu.notify.time_intervals import TimeIntervalConfig, parse_zone
 MOST = 1_000_000
 """Starting value: more than a message or an outbox can hold."""
 Wait = Annotated[Duration, QuantityRange(Duration(0), YEAR)]
-Interval = Annotated[Duration, QuantityRange(Duration(0.001), YEAR)]
 
 
 def read_template(path: str) -> Sequence[Part]:

@@ -14,38 +14,20 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from otel_ofu.model import EntityKind
-from otel_ofu.rules.language.syntax import (
-    Aggregate,
-    And,
-    Arithmetic,
-    Boolean,
-    Comparator,
-    Compare,
-    FlagCondition,
-    Latest,
-    Negative,
-    Not,
-    Number,
-    Numeric,
-    Or,
-    Over,
-    Relation,
-    Scalar,
-    Sign,
-)
+from otel_ofu.rules.language import syntax
 
 STEP_S = 10.0
 FRESH_BUCKETS = 6
 COUNTER_GAP = 30
 ROUNDING = 2e-6
 
-_COMPARE: Mapping[Comparator, Callable[[float, float], bool]] = {
-    Comparator.LESS: operator.lt,
-    Comparator.LESS_EQUAL: operator.le,
-    Comparator.GREATER: operator.gt,
-    Comparator.GREATER_EQUAL: operator.ge,
-    Comparator.EQUAL: operator.eq,
-    Comparator.NOT_EQUAL: operator.ne,
+_COMPARE: Mapping[syntax.Comparator, Callable[[float, float], bool]] = {
+    syntax.Comparator.LESS: operator.lt,
+    syntax.Comparator.LESS_EQUAL: operator.le,
+    syntax.Comparator.GREATER: operator.gt,
+    syntax.Comparator.GREATER_EQUAL: operator.ge,
+    syntax.Comparator.EQUAL: operator.eq,
+    syntax.Comparator.NOT_EQUAL: operator.ne,
 }
 
 
@@ -86,24 +68,24 @@ class Oracle:
     min_peers: int
     counters: frozenset[str]
 
-    def truth(self, kind: EntityKind, name: str, node: Boolean) -> bool | None:
+    def truth(self, kind: EntityKind, name: str, node: syntax.Boolean) -> bool | None:
         match node:
-            case Compare():
+            case syntax.Compare():
                 return self._compare(kind, name, node)
-            case FlagCondition():
+            case syntax.FlagCondition():
                 value = self._latest(name, node.metric)
                 return None if value is None else value.value != 0
-            case Not():
+            case syntax.Not():
                 inner = self.truth(kind, name, node.operand)
                 return None if inner is None else not inner
-            case And():
+            case syntax.And():
                 return _kleene([self.truth(kind, name, part) for part in node.operands], all_=True)
-            case Or():
+            case syntax.Or():
                 return _kleene([self.truth(kind, name, part) for part in node.operands], all_=False)
             case _:
                 assert_never(node)
 
-    def _compare(self, kind: EntityKind, name: str, node: Compare) -> bool | None:
+    def _compare(self, kind: EntityKind, name: str, node: syntax.Compare) -> bool | None:
         left, right = self.number(kind, name, node.left), self.number(kind, name, node.right)
         if left is None or right is None:
             return None
@@ -111,30 +93,32 @@ class Oracle:
             raise Near
         return _COMPARE[node.comparator](left.value, right.value)
 
-    def number(self, kind: EntityKind, name: str, node: Numeric) -> About | None:
+    def number(self, kind: EntityKind, name: str, node: syntax.Numeric) -> About | None:
         match node:
-            case Number():
+            case syntax.Number():
                 return About.of(node.value)
-            case Latest():
+            case syntax.Latest():
                 return self._latest(name, node.metric)
-            case Over():
+            case syntax.Over():
                 return self._over(name, node)
-            case Aggregate():
+            case syntax.Aggregate():
                 return self._group(kind, name, node)
             case _:
                 return self._arithmetic(kind, name, node)
 
     def _arithmetic(
-        self, kind: EntityKind, name: str, node: Scalar | Negative | Arithmetic
+        self, kind: EntityKind, name: str, node: syntax.Scalar | syntax.Negative | syntax.Arithmetic
     ) -> About | None:
-        if isinstance(node, Arithmetic):
+        if isinstance(node, syntax.Arithmetic):
             left = self.number(kind, name, node.left)
             right = self.number(kind, name, node.right)
             return None if left is None or right is None else _arithmetic(node.sign, left, right)
         inner = self.number(kind, name, node.operand)
         if inner is None:
             return None
-        turned = _SCALAR[node.function](inner.value) if isinstance(node, Scalar) else -inner.value
+        turned = (
+            _SCALAR[node.function](inner.value) if isinstance(node, syntax.Scalar) else -inner.value
+        )
         return About(turned, inner.error)
 
     def _latest(self, name: str, metric: str) -> About | None:
@@ -142,7 +126,7 @@ class Oracle:
         fresh = [b for b in samples if self.at - FRESH_BUCKETS <= b <= self.at]
         return About.of(samples[max(fresh)]) if fresh else None
 
-    def _over(self, name: str, node: Over) -> About | None:
+    def _over(self, name: str, node: syntax.Over) -> About | None:
         end = self.at * STEP_S - node.offset_s
         first, last = _bucket(end - node.window_s), _bucket(end)
         inside = [(b, v) for b, v in self._series(name, node.metric) if first < b <= last]
@@ -159,21 +143,21 @@ class Oracle:
         pairs = itertools.pairwise(samples)
         return [(b, v if v < u else v - u) for (a, u), (b, v) in pairs if b - a <= COUNTER_GAP]
 
-    def _group(self, kind: EntityKind, name: str, node: Aggregate) -> About | None:
+    def _group(self, kind: EntityKind, name: str, node: syntax.Aggregate) -> About | None:
         values = []
         for other in self._members(kind, name, node.relation):
-            if isinstance(node.operand, Boolean):
+            if isinstance(node.operand, syntax.Boolean):
                 truth = self.truth("gpu", other, node.operand)
                 value = None if truth is None else About(float(truth), 0.0)
             else:
                 value = self.number("gpu", other, node.operand)
             if value is not None:
                 values.append(value)
-        least = self.min_peers if node.relation is Relation.PEERS else 1
+        least = self.min_peers if node.relation is syntax.Relation.PEERS else 1
         return _grouped(node, values) if len(values) >= least else None
 
-    def _members(self, kind: EntityKind, name: str, relation: Relation) -> list[str]:
-        if relation is Relation.GPUS:
+    def _members(self, kind: EntityKind, name: str, relation: syntax.Relation) -> list[str]:
+        if relation is syntax.Relation.GPUS:
             return [n for n, g in self.gpus.items() if (g.job if kind == "job" else g.node) == name]
         mine = self.gpus[name]
         same = [n for n, g in self.gpus.items() if (g.job, g.sku) == (mine.job, mine.sku)]
@@ -190,17 +174,17 @@ def _kleene(parts: Sequence[bool | None], *, all_: bool) -> bool | None:
     return None if None in parts else all_
 
 
-def _arithmetic(sign: Sign, left: About, right: About) -> About | None:
+def _arithmetic(sign: syntax.Sign, left: About, right: About) -> About | None:
     a, b = left, right
     match sign:
-        case Sign.ADD:
+        case syntax.Sign.ADD:
             return About.of(a.value + b.value, a.error + b.error)
-        case Sign.SUBTRACT:
+        case syntax.Sign.SUBTRACT:
             return About.of(a.value - b.value, a.error + b.error)
-        case Sign.MULTIPLY:
+        case syntax.Sign.MULTIPLY:
             error = abs(a.value) * b.error + abs(b.value) * a.error + a.error * b.error
             return About.of(a.value * b.value, error)
-        case Sign.DIVIDE:
+        case syntax.Sign.DIVIDE:
             if b.value == 0 and b.error == 0:
                 return None
             if abs(b.value) <= b.error:
@@ -209,7 +193,7 @@ def _arithmetic(sign: Sign, left: About, right: About) -> About | None:
             return About.of(a.value / b.value, error)
 
 
-def _window(node: Over, inside: Sequence[tuple[int, float]]) -> About | None:
+def _window(node: syntax.Over, inside: Sequence[tuple[int, float]]) -> About | None:
     values = [v for _, v in inside]
     if node.function == "rate":
         return _rate(inside) if len(inside) > 1 else None
@@ -243,11 +227,11 @@ def _quantile(q: float, values: Sequence[float]) -> float:
     return ordered[low] + (ordered[high] - ordered[low]) * (rank - low)
 
 
-def _grouped(node: Aggregate, members: Sequence[About]) -> About:
+def _grouped(node: syntax.Aggregate, members: Sequence[About]) -> About:
     values = [m.value for m in members]
     error = max(m.error for m in members)
     largest = max(abs(v) for v in values) * 1e-5
-    if isinstance(node.operand, Boolean):
+    if isinstance(node.operand, syntax.Boolean):
         return About(sum(values), 0.0)
     match node.function:
         case "count":

@@ -13,25 +13,7 @@ from hypothesis import strategies as st
 
 from otel_ofu.model import EntityKind
 from otel_ofu.rules.functions import GROUP_FUNCTIONS, SCALAR_FUNCTIONS, WINDOW_FUNCTIONS
-from otel_ofu.rules.language.syntax import (
-    Aggregate,
-    And,
-    Arithmetic,
-    Boolean,
-    Comparator,
-    Compare,
-    FlagCondition,
-    Latest,
-    Negative,
-    Not,
-    Number,
-    Numeric,
-    Or,
-    Over,
-    Relation,
-    Scalar,
-    Sign,
-)
+from otel_ofu.rules.language import syntax
 
 GAUGES = ("ofu", "gpu_util")
 COUNTER = "xid:79"
@@ -40,10 +22,10 @@ FLAG = "NCCL_DEBUG"
 _RATIOS = tuple(f.name for f in WINDOW_FUNCTIONS.values() if f.metrics == "gauge")
 _GROUPS = tuple(f.name for f in GROUP_FUNCTIONS.values() if not f.of_condition)
 
-Leaf = Callable[[], Numeric]
+Leaf = Callable[[], syntax.Numeric]
 
 
-def conditions(each: EntityKind, longest_s: int = 300) -> st.SearchStrategy[Boolean]:
+def conditions(each: EntityKind, longest_s: int = 300) -> st.SearchStrategy[syntax.Boolean]:
     """Conditions whose windows reach back `longest_s` + 100 seconds at most."""
     return st.builds(
         lambda size, seed: Builder(Random(seed), each, longest_s).condition(size),
@@ -57,24 +39,24 @@ class Builder:
         self.random = random
         self.each = each
         self.longest_s = longest_s
-        self.relation = Relation.PEERS if each == "gpu" else Relation.GPUS
+        self.relation = syntax.Relation.PEERS if each == "gpu" else syntax.Relation.GPUS
 
-    def condition(self, size: int) -> Boolean:
+    def condition(self, size: int) -> syntax.Boolean:
         if size == 0 or self.random.random() < 0.3:
             return self.comparison(self.each)
-        shape = self.random.choice((Not, And, Or))
-        if shape is Not:
-            return Not(self.condition(size - 1))
+        shape = self.random.choice((syntax.Not, syntax.And, syntax.Or))
+        if shape is syntax.Not:
+            return syntax.Not(self.condition(size - 1))
         operands = tuple(self.condition(size - 1) for _ in range(self.random.randint(2, 3)))
-        return And(operands) if shape is And else Or(operands)
+        return syntax.And(operands) if shape is syntax.And else syntax.Or(operands)
 
-    def comparison(self, each: EntityKind, *, grouped: bool = True) -> Boolean:
+    def comparison(self, each: EntityKind, *, grouped: bool = True) -> syntax.Boolean:
         if each == "gpu" and self.random.random() < 0.1:
-            return FlagCondition(FLAG)
+            return syntax.FlagCondition(FLAG)
         leaf = self.leaf(each, grouped=grouped)
         right = self.random.choice((leaf, self.bare))
-        comparator = self.random.choice(tuple(Comparator))
-        return Compare(comparator, self.value(leaf, 2), self.value(right, 1))
+        comparator = self.random.choice(tuple(syntax.Comparator))
+        return syntax.Compare(comparator, self.value(leaf, 2), self.value(right, 1))
 
     def leaf(self, each: EntityKind, *, grouped: bool) -> Leaf:
         """One family of values, all of one unit."""
@@ -85,56 +67,60 @@ class Builder:
             return self.group_count
         return lambda: self.group(own)
 
-    def value(self, leaf: Leaf, size: int) -> Numeric:
+    def value(self, leaf: Leaf, size: int) -> syntax.Numeric:
         """Arithmetic that keeps the unit of its leaves: factors are bare numbers."""
         if size == 0 or self.random.random() < 0.5:
             return leaf()
         inner = self.value(leaf, size - 1)
         match self.random.randrange(4):
             case 0:
-                return Scalar(self.random.choice(tuple(SCALAR_FUNCTIONS)), inner)
+                return syntax.Scalar(self.random.choice(tuple(SCALAR_FUNCTIONS)), inner)
             case 1:
-                return Negative(inner)
+                return syntax.Negative(inner)
             case 2:
-                return Arithmetic(
-                    self.random.choice((Sign.MULTIPLY, Sign.DIVIDE)), inner, self.bare()
+                return syntax.Arithmetic(
+                    self.random.choice((syntax.Sign.MULTIPLY, syntax.Sign.DIVIDE)),
+                    inner,
+                    self.bare(),
                 )
             case _:
                 other = self.value(self.random.choice((leaf, self.bare)), size - 1)
-                return Arithmetic(self.random.choice((Sign.ADD, Sign.SUBTRACT)), inner, other)
+                return syntax.Arithmetic(
+                    self.random.choice((syntax.Sign.ADD, syntax.Sign.SUBTRACT)), inner, other
+                )
 
-    def group(self, own: Leaf) -> Numeric:
+    def group(self, own: Leaf) -> syntax.Numeric:
         function = self.random.choice(_GROUPS)
         q = self.share() if GROUP_FUNCTIONS[function].share else None
-        return Aggregate(self.relation, function, self.value(own, 1), q)
+        return syntax.Aggregate(self.relation, function, self.value(own, 1), q)
 
-    def group_count(self) -> Numeric:
+    def group_count(self) -> syntax.Numeric:
         operand = self.comparison("gpu", grouped=False)
-        return Aggregate(self.relation, "count", operand)
+        return syntax.Aggregate(self.relation, "count", operand)
 
-    def ratio(self) -> Numeric:
+    def ratio(self) -> syntax.Numeric:
         match self.random.randrange(4):
             case 0:
-                return Latest(self.gauge())
+                return syntax.Latest(self.gauge())
             case 1:
-                return Number(self.random.randint(0, 1000) / 1000, "1")
+                return syntax.Number(self.random.randint(0, 1000) / 1000, "1")
             case _:
                 function = self.random.choice(_RATIOS)
                 q = self.share() if WINDOW_FUNCTIONS[function].share else None
-                return Over(function, self.gauge(), *self.span(), q)
+                return syntax.Over(function, self.gauge(), *self.span(), q)
 
-    def count(self) -> Numeric:
-        return Over("count", self.gauge(), *self.span())
+    def count(self) -> syntax.Numeric:
+        return syntax.Over("count", self.gauge(), *self.span())
 
-    def increase(self) -> Numeric:
-        return Over("increase", COUNTER, *self.span())
+    def increase(self) -> syntax.Numeric:
+        return syntax.Over("increase", COUNTER, *self.span())
 
-    def rate(self) -> Numeric:
-        return Over("rate", COUNTER, *self.span())
+    def rate(self) -> syntax.Numeric:
+        return syntax.Over("rate", COUNTER, *self.span())
 
-    def bare(self) -> Numeric:
+    def bare(self) -> syntax.Numeric:
         small = float(self.random.randint(0, 20))
-        return Number(self.random.choice((small, small / 20, self.random.random() * 1e9)))
+        return syntax.Number(self.random.choice((small, small / 20, self.random.random() * 1e9)))
 
     def gauge(self) -> str:
         return self.random.choice(GAUGES)
