@@ -69,7 +69,7 @@ class TroubleLog:
         self._open = {cause: was for cause, was in self._open.items() if cause[0] in sources}
 
     def _answers(self, source: str, targets: Mapping[str, bool], *, up: bool) -> Mapping[str, bool]:
-        """Where it does not say, none of the targets that it had before answers."""
+        """Where it does not report them, none of the targets that it had before answers."""
         if targets:
             found = {self._label(source, name): ok for name, ok in targets.items()}
         else:

@@ -71,7 +71,7 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class AttributeDefinition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One attribute; `where` says whether it stands on the resource, on points, or on both."""
+    """One attribute; `where`: it stands on the resource, on points, or on both."""
 
     type: Literal["string", "int", "double", "boolean"]
     where: Literal["resource", "point", "both"]

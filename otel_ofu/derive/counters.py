@@ -1,4 +1,4 @@
-"""What cumulative counters say beyond their value: when they began, and OFU from cycles.
+"""What cumulative counters hold beyond their value: when they began, and OFU from cycles.
 
 Enters: readings, window by window. Leaves: the start of each counter that appeared with its first
 event (an XID has no series before) while its device was read: the end of the last reading without
@@ -6,8 +6,8 @@ it, from which time on it is known to have been 0. A counter that is there in th
 device has an unknown past, and no start. And of the cycle counters the `CycleShare` of a window, or
 None as long as the sampled product has to do.
 
-The driver does not say whether it counts the cycles of one SM, of all, or of all sub-partitions.
-k = d_elapsed / (f x dt) tells, and is trusted only when it is near one of these and d_mma /
+The driver does not report whether it counts the cycles of one SM, of all, or of all sub-partitions.
+k = d_elapsed / (f x dt) shows it, and is trusted only when it is near one of these and d_mma /
 d_elapsed agrees with the sampled tensor activity, in several windows in a row.
 Source: NVML GPM metrics 248 and 250, DCGM 4.6 fields 1084 and 1086 (scale not documented).
 """

@@ -64,7 +64,7 @@ def window_attributes(
 
 
 def _name(device: Device) -> str | None:
-    """The device file of NVIDIA's driver; other vendors have none that the index tells."""
+    """The device file of NVIDIA's driver; other vendors have none that follows from the index."""
     if device.vendor != "nvidia" or device.index is None:
         return None
     return f"nvidia{device.index}"

@@ -2,7 +2,7 @@
 
 Enters: the share of cycles of the HMMA, IMMA and DFMA pipes. Leaves: a `PrecisionDomain`, held
 stable. FP16, BF16, TF32 and FP8 run on one pipe and are never guessed apart. Source: DCGM fields
-1013-1015; NVIDIA/DCGM issues 86 and 252 (no counter tells FP8 or FP4).
+1013-1015; NVIDIA/DCGM issues 86 and 252 (no counter shows FP8 or FP4).
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ class EvidenceWriter:
 
 
 def flags_set(evidence: Sequence[str]) -> tuple[str, ...]:
-    """The flags that lines of evidence say are set, each once."""
+    """The flags that are set by lines of evidence, each once."""
     names = (line.removesuffix(_IS_SET) for line in evidence if line.endswith(_IS_SET))
     return tuple(dict.fromkeys(names))
 

@@ -170,7 +170,7 @@ def _coverage_weight(evidence: CauseEvidence) -> float:
 
 
 def _flag_alone(evidence: Sequence[EvidenceScores]) -> NDArray[np.bool_]:
-    """Where a flag is seen and every counter that could be read says otherwise."""
+    """Where a flag is seen and every counter that could be read contradicts it."""
     flags = [one.shares for one in evidence if one.evidence.is_flag]
     counters = [
         one.shares for one in evidence if not one.evidence.is_flag and one.evidence.speaks == "for"

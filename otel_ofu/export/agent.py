@@ -96,7 +96,7 @@ class AgentMetrics:
         self._parts[component] = read
 
     def collect(self, queues: Mapping[str, QueueStats]) -> Body | None:
-        """All of them now, with the queues by exporter; None while there is nothing to say."""
+        """All of them now, with the queues by exporter; None while there are none."""
         from opentelemetry.exporter.otlp.proto.common.metrics_encoder import (  # noqa: PLC0415 - as above
             encode_metrics,
         )

@@ -1,4 +1,4 @@
-"""The OTEL_EXPORTER_OTLP_* variables, read as the specification says.
+"""The OTEL_EXPORTER_OTLP_* variables, read by the rules of the specification.
 
 Enters: an environment. Leaves: options, or a ValueError that names every variable with a mistake.
 Source: OpenTelemetry specification, protocol/exporter.md.
@@ -27,12 +27,12 @@ class VariablesError(ValueError):
 
 
 def endpoint_in_env(environ: Mapping[str, str], signal: Signal) -> bool:
-    """Whether the environment says where this signal goes."""
+    """Whether the environment has an endpoint for this signal."""
     return _Variables(environ, signal).find("ENDPOINT") is not None
 
 
 def settings_from_env(environ: Mapping[str, str], signal: Signal) -> OtlpSettings:
-    """What the environment alone says; its defaults are those of the specification."""
+    """The options of the environment alone; its defaults are those of the specification."""
     options = options_from_env(environ, signal)
     try:
         return resolve(options, signal)

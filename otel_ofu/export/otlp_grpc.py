@@ -37,7 +37,7 @@ _RETRYABLE = frozenset(
 )
 # About the way, not the message: an expired token, a wrong port or path. Somebody will fix it.
 _FIXABLE = frozenset(("UNAUTHENTICATED", "PERMISSION_DENIED", "UNIMPLEMENTED"))
-# How grpc-go and grpc-core, grpc-java, and tonic say that a message is too large for them.
+# How grpc-go and grpc-core, grpc-java, and tonic report that a message is too large for them.
 _TOO_LARGE = ("larger than max", "exceeds maximum size", "message length too large")
 _OPTIONS = (
     ("grpc.enable_retries", 0),

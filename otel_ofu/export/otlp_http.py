@@ -24,8 +24,8 @@ _PROTOBUF = "application/x-protobuf"
 class OtlpHttpTransport:
     """Keeps one connection open. ValueError at once for TLS files that cannot be used.
 
-    A redirect is not followed and is no success: a login page would swallow everything. It says
-    something about the way, not about the body, so the body is kept and sent again; the same goes
+    A redirect is not followed and is no success: a login page would swallow everything. It is
+    about the way, not about the body, so the body is kept and sent again; the same goes
     for a web page with status 200, and for credentials or a path that are not (or no longer) good.
     """
 

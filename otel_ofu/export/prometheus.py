@@ -142,7 +142,7 @@ class PrometheusPage:
 
 
 def _values(group: Sequence[Observation], old: _Held | None) -> dict[str, tuple[float, float]]:
-    """What one round says of an entity: the newest value of each key, of equally new the later."""
+    """The values of one round of an entity: the newest of each key, of equally new the later."""
     kept = old.values if old else {}
     found = {key: held for key, held in kept.items() if any(_is_to_come(o, key) for o in group)}
     for observation in sorted(group, key=lambda o: o.window.end_s):

@@ -150,7 +150,7 @@ class ResourceMetricsBuilder:
         return start_ns
 
     def end(self, key: str, span_ns: tuple[int, int]) -> None:
-        """Adds the point that says: no value from here on."""
+        """Adds the point that ends a series: no value from here on."""
         plan = self._plans.plan(key)
         self._points_of(plan.metric).add(
             start_time_unix_nano=span_ns[0], time_unix_nano=span_ns[1], flags=_END

@@ -1,4 +1,4 @@
-"""The answers of an OTLP server, taken apart. Whatever cannot be read says nothing."""
+"""The answers of an OTLP server, taken apart. Whatever cannot be read is passed over."""
 
 from __future__ import annotations
 

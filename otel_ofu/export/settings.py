@@ -181,7 +181,7 @@ class OtlpOptions:
     insecure: bool | None = None
 
     def over(self, other: OtlpOptions) -> OtlpOptions:
-        """These options, and those of `other` where these say nothing.
+        """These options, and those of `other` where these have no value.
 
         The two endpoints count as one option, the client certificate and its key as well.
         """

@@ -1,4 +1,4 @@
-"""The OTLP exporters: what the configuration says, and where it is silent the environment.
+"""The OTLP exporters: from the configuration, and where it has no value from the environment.
 
 Enters: the block `exporters`, environment variables. Leaves: settings per exporter and signal, or a
 ConfigError that names the key or the variable.

@@ -32,7 +32,7 @@ Provider = Literal[
     "container",
 ]
 PROVIDERS: tuple[Provider, ...] = get_args(Provider)
-"""Who may say whose GPU it is, in the default order: schedulers before what runs inside a job."""
+"""What may name a GPU's owner, in the default order: schedulers before what runs inside a job."""
 
 
 def _parse_variable(name: str) -> None:

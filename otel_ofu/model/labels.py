@@ -18,7 +18,7 @@ ID_ATTRIBUTES: Mapping[EntityKind, str] = {
     "job": "ofu.job.id",
     "node": "host.name",
 }
-"""The attribute that tells the entities of a kind apart."""
+"""The attribute that distinguishes the entities of a kind."""
 
 _NOT_IN_LABELS = re.compile(r"[^a-zA-Z0-9_]")
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")

@@ -1,4 +1,4 @@
-"""What a source says: devices, and readings of them over a window, with gaps."""
+"""What a source reads: devices, and readings of them over a window, with gaps."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Device:
 class Reading:
     """One device, one read: values by registry key in catalogue units, and the gaps.
 
-    A key is in `values` or in `gaps`, never in both. `owner` holds what the source itself says
+    A key is in `values` or in `gaps`, never in both. `owner` holds what the source itself reports
     about whose GPU it is (OpenTelemetry attribute names, e.g. `k8s.pod.name`, `ofu.job.id`).
     `windows` has the keys of `values` whose time is not `window`: a cumulative counter's own two
     samples, a sample that is older than the read. `quality` is empty for a true tensor measurement,

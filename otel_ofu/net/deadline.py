@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 
 @contextmanager
 def deadline(left_s: float, end: Callable[[], None]) -> Iterator[threading.Event]:
-    """Calls `end` on another thread after `left_s` seconds; the event says that it was called.
+    """Calls `end` on another thread after `left_s` seconds; the event is set when it was called.
 
     A server that trickles restarts every timeout of a socket; `cut` for its socket ends the wait.
     """

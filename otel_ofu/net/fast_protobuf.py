@@ -1,6 +1,6 @@
 """Both ends of OTLP need protobuf's C implementation.
 
-Enters: nothing. Leaves: a ValueError that says what to install, where protobuf is the slow one.
+Enters: nothing. Leaves: a ValueError with what to install, where protobuf is the slow one.
 """
 
 from __future__ import annotations

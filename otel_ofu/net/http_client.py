@@ -218,7 +218,7 @@ def _origin(url: str, environ: Mapping[str, str]) -> ConnectionTarget:
 def _send(
     connection: http.client.HTTPConnection, request: _Request, origin: ConnectionTarget
 ) -> bool:
-    """Whether all of it was taken: a server may answer, with 413 say, and not read the rest."""
+    """Whether all of it was taken: a server may answer (413) and not read the rest."""
     headers = {"User-Agent": "otel-ofu", "Accept-Encoding": "gzip", **request.headers}
     parts = urlsplit(request.url)
     target = quote(parts._replace(scheme="", netloc="", fragment="").geturl(), _URL_CHARACTERS)

@@ -121,7 +121,7 @@ def _length(headers: Mapping[str, str], *, is_1_1: bool) -> int | None:
 def gunzip(raw: bytes, limit: int) -> bytes:
     """The content of a gzip body. BadRequestError 400 or, as soon as that is known, 413.
 
-    Memory never exceeds the limit by more than 4 MiB, whatever the body says.
+    Memory never exceeds the limit by more than 4 MiB, whatever the body holds.
     """
     parts: list[bytes] = []
     left = limit

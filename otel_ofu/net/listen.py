@@ -115,7 +115,7 @@ def _remove_stale(path: str) -> None:
         raise ValueError(f"cannot listen on unix:{path}: it is not a socket; choose another path")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(0)
-        # EAGAIN says that its backlog is full: it is live, and busy.
+        # EAGAIN means that its backlog is full: it is live, and busy.
         if probe.connect_ex(path) != errno.ECONNREFUSED:
             raise ValueError(
                 f"cannot listen on unix:{path}: another process listens there; choose another path"

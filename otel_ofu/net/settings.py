@@ -33,7 +33,7 @@ class Address:
 
 
 def parse_address(text: str) -> Address:
-    """`127.0.0.1:4318`, `[::]:4317`. ValueError says what is allowed."""
+    """`127.0.0.1:4318`, `[::]:4317`. ValueError has what is allowed."""
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
     proper = colon and host and port.isascii() and port.isdigit() and int(port) < 1 << 16
@@ -47,7 +47,7 @@ ListenAddress = Annotated[str, ParsedText(parse_address)]
 
 
 def parse_url(text: str) -> str:
-    """`http(s)://host[:port][/path]`, without credentials. ValueError says what is allowed."""
+    """`http(s)://host[:port][/path]`, without credentials. ValueError has what is allowed."""
     if why := url_problem(text):
         shown = text.partition("?")[0].rpartition("@")[2]  # the rest may be a secret
         raise ValueError(f"{shown!r} is {why}")

@@ -73,7 +73,7 @@ def clean(finding: Finding) -> Finding:
 
 
 def opened(finding: Finding) -> Alert:
-    """A firing alert. Its id is made of the finding's and of what the rule says of it."""
+    """A firing alert. Its id is made of the finding's and of the texts of the rule."""
     identity = sorted({**finding.labels, "severity": finding.severity}.items())
     mark = hashlib.sha256(repr(identity).encode()).hexdigest()[:8]
     id_ = f"{finding.fingerprint}-{mark}"

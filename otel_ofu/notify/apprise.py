@@ -88,7 +88,7 @@ def url_problem(url: str) -> str:
 
 
 class AppriseTransport:
-    """A transport of the outbox. Apprise says only whether it worked: a failure is tried again."""
+    """A transport of the outbox. Apprise returns only success or not: a failure is tried again."""
 
     def __init__(self, config: AppriseConfig, environ: Mapping[str, str]) -> None:
         self._url = Secret(config.url_file, config.url_env, environ)

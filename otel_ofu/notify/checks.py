@@ -14,14 +14,14 @@ from otel_ofu.net.secrets import Secret, SecretError
 def secret_mistakes(
     secret: Secret, key: str, problem: Callable[[str], str] = lambda _secret: ""
 ) -> Iterator[Mistake]:
-    """`problem` says what is wrong with the secret, without its text."""
+    """`problem` is what is wrong with the secret, without its text."""
     if not secret.given:
         return
     steps = (f"{key}_file" if secret.file else f"{key}_env",)
     try:
         why = problem(secret.read())
     except SecretError as error:
-        why = "" if secret.file else str(error)  # of a file its key says so
+        why = "" if secret.file else str(error)  # of a file its key reports it
     else:
         why = why and f"{secret.origin} holds {why}"
     if why:

@@ -49,7 +49,7 @@ class Matcher:
 
 
 def parse_matcher(text: str) -> Matcher:
-    """ValueError says what is wrong and what is allowed. `ofu.job.id` is `ofu_job_id`."""
+    """ValueError has what is wrong and what is allowed. `ofu.job.id` is `ofu_job_id`."""
     found = _MATCHER.fullmatch(text)
     if found is None:
         raise ValueError(f"{text!r} is not a matcher; {_ALLOWED}")

@@ -1,6 +1,6 @@
 """Routes: which receivers an alert goes to, and how it is grouped on the way.
 
-Enters: settings, labels. Leaves: routes; the first that matches, unless it says `continue`, as in
+Enters: settings, labels. Leaves: routes; the first that matches, unless it has `continue`, as in
 Alertmanager, but of one level.
 """
 

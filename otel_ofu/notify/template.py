@@ -1,7 +1,7 @@
 """Templates of messages: text with `{{name}}`, `{{#list}}…{{/list}}` and `{{^absent}}…{{/absent}}`.
 
 Enters: a template, a view (dicts, lists, texts, numbers). Leaves: text, in which each value went
-through the caller's function, so that it can tell its own words from those of the values.
+through the caller's function, so that its own words are kept apart from those of the values.
 A subset of Mustache: names are looked up from the inside out, `{{labels.team}}` looks into a
 mapping, `{{.}}` is the item itself, a line with nothing but a section tag leaves no line.
 """

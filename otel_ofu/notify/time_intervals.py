@@ -1,6 +1,6 @@
 """Time intervals of a route, in the time zone of the people: whether now is one of them.
 
-Enters: settings, an instant. Leaves: yes or no, or a ValueError that says what is allowed.
+Enters: settings, an instant. Leaves: yes or no, or a ValueError with what is allowed.
 Source: Alertmanager's configuration page, <time_interval>.
 """
 

@@ -42,7 +42,7 @@ _CODES = {
 
 
 def code_of(refusal: Refusal) -> GrpcCode:
-    """What the sender did wrong, unless the status says otherwise."""
+    """What the sender did wrong, unless the status is of another kind."""
     return _CODES.get(refusal.status, GrpcCode.INVALID_ARGUMENT)
 
 

@@ -83,7 +83,7 @@ class DecodeWorker:
         self._thread.start()
 
     def offer(self, task: DecodeTask) -> bool:
-        """Takes a task, or says that there are too many, or that it is over.
+        """Takes a task, or refuses it: there are too many, or it is over.
 
         A small one is done at once when nobody else is at it: handing it to another thread and
         waiting for the answer takes longer than decoding it.

@@ -33,7 +33,7 @@ class JobSeries(Protocol):
         ...
 
     def value(self, received: float) -> float | None:
-        """In the unit of the field; None where the framework says that it does not know."""
+        """In the unit of the field; None where the framework marks it as unknown."""
         ...
 
 
@@ -71,7 +71,7 @@ class UnitConversion:
 class KeyMatch:
     """`extras`: attributes of the point that the key does not stand for.
 
-    `convert` is there when a training job says so of itself.
+    `convert` is there when a training job reports it of itself.
     """
 
     key: str

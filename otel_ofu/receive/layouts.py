@@ -87,7 +87,7 @@ class Layout:
     ignored: int
 
     def fits(self, raw: Bytes) -> bool:
-        """Whether the bytes say the same of the same, at another time."""
+        """Whether the bytes hold the same of the same, at another time."""
         return digest_of(raw, self.mask) == self.digest
 
 

@@ -29,7 +29,7 @@ _FORMS: Mapping[str, Form] = {"application/x-protobuf": "protobuf", "application
 def otlp_service(
     offer: Callable[[DecodeTask], bool], body_bytes: int, token: BearerToken | None
 ) -> HttpService:
-    """One route: metrics. `offer` takes a task, or says that there are too many."""
+    """One route: metrics. `offer` takes a task, or refuses it where there are too many."""
 
     def export(request: HttpRequest, reply: Reply) -> None:
         form = form_of(request.head)
@@ -48,7 +48,7 @@ def otlp_service(
 
 
 def form_of(head: RequestHead | None) -> Form:
-    """The form that the client speaks; JSON for one that says nothing of it."""
+    """The form that the client speaks; JSON for one that names none."""
     return _FORMS.get(_media_type(head), "json") if head else "json"
 
 

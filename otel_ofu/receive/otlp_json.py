@@ -90,7 +90,7 @@ _decoder = msgspec.json.Decoder(_ExportRequest)
 
 
 def read_json(raw: bytes, count: RequestSizeCount) -> list[RawResource]:
-    """The resources of a request. MalformedError says what is wrong, and where."""
+    """The resources of a request. MalformedError has what is wrong, and where."""
     # Before it is decoded, which builds each value: one of these stands before every one of them.
     count.add("fields", sum(raw.count(mark) for mark in (b"[", b",", b":")))
     try:

@@ -1,4 +1,4 @@
-"""The block of the configuration that says where and how OTLP comes in.
+"""The block of the configuration for OTLP that comes in: where and how.
 
 Enters: what a user wrote. Leaves: `OtlpReceiverSettings`, or mistakes with what is allowed.
 """

@@ -192,7 +192,7 @@ class _Sorting:
         return kind == "job" and self._subject.attributes.get(SCOPE) == "node"
 
     def _are_known(self, extras: Attributes) -> bool:
-        """Whether the resource says the same: then a Collector copied it to the points."""
+        """Whether the resource has the same value: then a Collector copied it to the points."""
         attributes: Mapping[str, Attribute] = self._subject.attributes
         return all(attributes.get(name) == value for name, value in extras)
 

@@ -88,7 +88,7 @@ class Shapes:
         return SeriesShape(key=key, counter=counter, minutes=minutes)
 
 
-# Starting value: a value of a longer window says little of each of its steps.
+# Starting value: a value of a longer window is little evidence for each of its steps.
 LONGEST_SPAN_S = 60.0
 # A value a tenth of a step after an instant still counts to it: timers and clocks are not exact.
 SLACK_STEPS = 0.1

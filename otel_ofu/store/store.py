@@ -37,7 +37,7 @@ FUTURE_S = 60.0
 
 
 class Store:
-    """What was seen of every GPU, job and node, as deep as `retention` says, on a fixed step.
+    """What was seen of every GPU, job and node, as deep as `retention` has it, on a fixed step.
 
     `counts`: what became of points: `stored`, `late` (before the oldest row), `early` (in the
     future), `out_of_order` (of a counter), `refused` (not finite, or no room for one more metric),

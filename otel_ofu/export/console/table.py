@@ -92,7 +92,7 @@ def _grid(drawn: Sequence[GpuRow], width: int) -> RenderableType:
 
 
 def _colour(ofu: str) -> str:
-    """Colour repeats what the number says; nothing is shown by colour alone."""
+    """Colour repeats the number; nothing is shown by colour alone."""
     if ofu == DASH:
         return "dim"
     value = float(ofu.rstrip("%")) / 100

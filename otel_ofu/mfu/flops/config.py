@@ -1,7 +1,7 @@
 """A Hugging Face config.json as numbers: read, each key checked, each mistake named.
 
 Enters: a path; or the mapping of a config.json, and families.yaml, which has what a model type does
-that its config does not say. Leaves: whole
+that its config does not have. Leaves: whole
 numbers, flags and lists, or a `ModelConfigError` that names the key.
 """
 

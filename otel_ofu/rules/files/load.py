@@ -49,8 +49,8 @@ def load_rules(
 ) -> RuleSet:
     """The rules of files, and of the YAML files in folders. Raises ConfigError.
 
-    `causes`: the names that `causes:` may list; None for any. When no rule says when a GPU counts
-    as silent, a built-in rule does.
+    `causes`: the names that `causes:` may list; None for any. When no rule judges silent
+    GPUs, a built-in rule does.
     """
     files: list[YamlFile] = []
     problems: list[Problem] = []
@@ -190,7 +190,7 @@ class FileWatch:
     def _scan(self) -> Mapping[Path, _Mark | None]:
         try:
             return {path: _mark(path) for path in rule_paths(self._paths)}
-        except OSError:  # a folder that cannot be listed now: the load says why
+        except OSError:  # a folder that cannot be listed now: the load reports why
             return {}
 
 

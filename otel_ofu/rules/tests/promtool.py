@@ -40,7 +40,7 @@ _VALUES = re.compile(
 
 
 class SeriesReader:
-    """Collects series; ValueError says what is wrong with one."""
+    """Collects series; ValueError has what is wrong with one."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry

@@ -45,7 +45,7 @@ def absence(text: str, value: float, *, dcgm: bool, is_gauge: bool) -> Gap | Non
 def _blank(text: str, value: float, *, is_gauge: bool) -> int | None:
     if (
         value >= _INT64_AS_FLOAT
-    ):  # as floats the four are the same number: the text tells them apart
+    ):  # as floats the four are the same number: the text distinguishes them
         exact = int(text) - _INT64 if text.isdigit() else 0
         return exact if 0 <= exact < len(_MEANING) else 0
     if is_gauge and value >= _FP64:
