@@ -51,7 +51,7 @@ class NodeWorker:
                 config.receivers.gpu,
                 host,
                 known=prepared.skus,
-                node_name=prepared.attributes.get("host.name", ""),
+                node_name=host if chosen.name == "demo" else "",
             ),
             pipeline.take,
             budget_s=BUDGET * float(config.receivers.gpu.interval),

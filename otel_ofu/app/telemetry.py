@@ -52,13 +52,15 @@ class Screen(Protocol):
 class Dependencies:
     """What the parts of an agent share. `state_dir` None keeps everything in memory.
 
-    `host`: the name of this node, unless the user gives another.
+    `host`: the name of this node, unless the user gives another; `machine`: what else is known of
+    the machine.
     """
 
     prepared: PreparedConfig
     clock: Clock
     state_dir: Path | None
     host: str
+    machine: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def config(self) -> Config:
@@ -247,6 +249,7 @@ def common_attributes(shared: Dependencies) -> dict[str, Attribute]:
     return {
         "service.name": "otel-ofu",
         "host.name": shared.host,
+        **shared.machine,
         **shared.prepared.attributes,
         "service.version": __version__,
     }

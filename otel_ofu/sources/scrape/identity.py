@@ -144,3 +144,17 @@ def owner_of(
 
 def _first_of(labels: Labels, names: Iterable[str]) -> str:
     return next((labels[name] for name in names if labels.get(name)), "")
+
+
+def hosts_of(devices: Iterable[Device], endpoint_host: str, *, is_local: bool) -> dict[str, str]:
+    """Device -> the machine that it is on, empty for the agent's own.
+
+    An exporter in a container calls this machine by the name of its container; a page that names
+    several hosts (a Pushgateway, a federated one) speaks of them, wherever it is read.
+    """
+    given = {device.uuid: device.host for device in devices}
+    named = {*given.values()} - {"", "localhost"}
+    own = "" if is_local else endpoint_host
+    if is_local and len(named) <= 1:
+        return dict.fromkeys(given, own)
+    return {uuid: host if host in named else own for uuid, host in given.items()}
