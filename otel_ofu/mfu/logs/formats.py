@@ -85,7 +85,7 @@ class LineReader:
         if not all(mark in line for mark in self.marks):
             return []
         found = list(self._numbers(line))
-        mark = mark_of(number for _, _, number in found)
+        mark = mark_of([number for _, _, number in found])
         roles: dict[str, tuple[dict[Field, float], dict[Detail, float]]] = {}
         for value, role, number in found:
             _put(roles.setdefault(role, ({}, {})), value, number, mark)
