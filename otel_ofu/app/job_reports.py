@@ -153,7 +153,10 @@ class FleetCollector:
     def collect(self, observations: Sequence[Observation], now_s: float) -> CollectedValues:  # noqa: ARG002
         logged, pushed = self._reports.take(())
         observed = self._jobs.tick(now_s)
-        return CollectedValues([*observed, *logged], [*observed, *logged, *pushed])
+        # For the rules alone: what came here goes on as it came.
+        figures = self._reports.figures(now_s)
+        standing = [_with_reported(o, figures.get(o.entity.id, {})) for o in observed]
+        return CollectedValues([*standing, *logged], [*observed, *logged, *pushed])
 
 
 def _with_reported(job: Observation, figures: Mapping[str, float]) -> Observation:

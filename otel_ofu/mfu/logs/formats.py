@@ -151,8 +151,8 @@ def _put_figure(
 ) -> None:
     quantity = QUANTITIES[name]
     figure = quantity.ratio(number) if percent else quantity.value(number)
-    # Programs print an MFU of 0 for a GPU whose peak they do not know.
-    if figure or (figure is not None and quantity.field != "mfu"):
+    # Programs print 0 for an MFU or a FLOP rate that they do not know.
+    if figure or (figure is not None and quantity.field not in ("mfu", "tflops_per_gpu")):
         values.setdefault(quantity.field, figure)
 
 
