@@ -72,6 +72,7 @@ def test_of_the_agent_itself() -> None:
     metrics = AgentMetrics(load_registry(), {"service.name": "otel-ofu"}, "id")
     metrics.sampled("nvml", 0.01)
     metrics.missed("nvml", "late")
+    metrics.cost("nvml", {"clock_sampler_time": 0.5, "clock_sampler_interval": 0.2})
     metrics.troubled("scrape", "http://b/metrics", "failed")
     metrics.answered("scrape", {"http://b/metrics": False})
     metrics.exported("otlp", "sent", 5)

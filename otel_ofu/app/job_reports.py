@@ -23,7 +23,7 @@ from otel_ofu.model import Entity, Observation, Window
 from otel_ofu.model.clock import Clock
 from otel_ofu.model.log_once import LogOnce
 from otel_ofu.receive import OtlpReceiver
-from otel_ofu.store import FleetState, JobTimeSums, Store
+from otel_ofu.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -34,10 +34,8 @@ def follower(config: Config, clock: Clock) -> Follower | None:
 
 
 def job_settings(jobs: Jobs) -> JobFigureSettings:
-    """What the GPU time of jobs is held against, and how long a gateway waits for data."""
-    return JobFigureSettings(
-        float(jobs.target_ofu), float(jobs.idle_below), float(jobs.allowed_lateness)
-    )
+    """What the GPU time of jobs is held against."""
+    return JobFigureSettings(float(jobs.target_ofu), float(jobs.idle_below))
 
 
 class JobReports:
@@ -125,27 +123,11 @@ def _values(report: JobReport) -> Iterator[tuple[str, float]]:
             yield key, value
 
 
-class TimeStorage:
-    """Keeps the totals of jobs over a restart; called before they are exported."""
-
-    def __init__(self, times: JobTimeSums) -> None:
-        self.times = times
-        self._once = LogOnce(log, "totals of jobs ")
-
-    def save(self, now_s: float) -> None:
-        """A disk that does not take them is logged once for each cause."""
-        try:
-            self.times.save(now_s)
-        except OSError as error:
-            self._once.log(f"cannot be written: {error.strerror}; they are kept in memory")
-
-
 class JobCollector:
     """The jobs on this node's GPUs: their OFU from counters, their MFU from what they report."""
 
-    def __init__(self, reports: JobReports, times: JobTimeSums | None = None) -> None:
-        self._storage = TimeStorage(times or JobTimeSums())
-        self._aggregator = JobAggregator(self._storage.times)
+    def __init__(self, config: Config, reports: JobReports) -> None:
+        self._aggregator = JobAggregator(job_settings(config.jobs))
         self._reports = reports
 
     def collect(self, observations: Sequence[Observation], now_s: float) -> CollectedValues:
@@ -155,30 +137,26 @@ class JobCollector:
         figures = self._reports.figures(now_s)
         observed = self._aggregator.aggregate(observations, shares, figures)
         observed = [_with_reported(o, figures.get(o.entity.id, {})) for o in observed]
-        self._storage.save(now_s)
         known = {o.entity.id: o.entity for o in observed}
         logged = [_of(known.get(o.entity.id, o.entity), o) for o in logged]
         pushed = [_of(known.get(o.entity.id, o.entity), o) for o in pushed]
-        living = [o for o in observed if o.entity.id in jobs]
-        return CollectedValues([*living, *logged], [*observed, *logged, *pushed])
+        return CollectedValues([*observed, *logged], [*observed, *logged, *pushed])
 
 
 class FleetCollector:
     """A gateway: the jobs over all nodes that send to it."""
 
-    def __init__(
-        self, config: Config, store: Store, reports: JobReports, fleet: FleetState
-    ) -> None:
-        self._jobs = FleetJobs(store, job_settings(config.jobs), fleet)
-        self._storage = TimeStorage(fleet.times)
+    def __init__(self, config: Config, store: Store, reports: JobReports) -> None:
+        self._jobs = FleetJobs(store, job_settings(config.jobs))
         self._reports = reports
 
     def collect(self, observations: Sequence[Observation], now_s: float) -> CollectedValues:  # noqa: ARG002
         logged, pushed = self._reports.take(())
         observed = self._jobs.tick(now_s)
-        self._storage.save(now_s)  # no less than what is exported, which must never fall
-        living = [o for o in observed if o.entity.kind != "job" or o.entity.id in self._jobs.held]
-        return CollectedValues([*living, *logged], [*observed, *logged, *pushed])
+        # For the rules alone: what came here goes on as it came.
+        figures = self._reports.figures(now_s)
+        standing = [_with_reported(o, figures.get(o.entity.id, {})) for o in observed]
+        return CollectedValues([*standing, *logged], [*observed, *logged, *pushed])
 
 
 def _with_reported(job: Observation, figures: Mapping[str, float]) -> Observation:

@@ -19,7 +19,7 @@ from otel_ofu.app.source_selector import SourceSelector
 from otel_ofu.app.sources import ChosenSource
 from otel_ofu.config import Config
 from otel_ofu.model.clock import Clock
-from otel_ofu.store import JobTimeSums, Store
+from otel_ofu.store import Store
 
 BUDGET = 0.8
 """The share of an interval that a round waits for its source."""
@@ -51,7 +51,7 @@ class NodeWorker:
                 config.receivers.gpu,
                 host,
                 known=prepared.skus,
-                node_name=prepared.attributes.get("host.name", ""),
+                node_name=host if chosen.name == "demo" else "",
             ),
             pipeline.take,
             budget_s=BUDGET * float(config.receivers.gpu.interval),
@@ -66,8 +66,7 @@ class NodeWorker:
             if isinstance(collector, FlagCollector):
                 pipeline.telemetry.meter.watch("flags", collector.counts)
         pipeline.collectors += found
-        times = JobTimeSums(pipeline.state_dir / "job-time.bin" if pipeline.state_dir else None)
-        pipeline.collectors.append(JobCollector(reports, times))
+        pipeline.collectors.append(JobCollector(config, reports))
         self._finder = job_finder(
             config, gpu_processes.processes, self._sampler.devices, self._sampler.source_owners
         )
@@ -100,7 +99,7 @@ class GatewayWorker:
         self, config: Config, pipeline: Pipeline, store: Store, reports: JobReports
     ) -> None:
         self._pipeline = pipeline
-        pipeline.collectors.append(FleetCollector(config, store, reports, pipeline.fleet))
+        pipeline.collectors.append(FleetCollector(config, store, reports))
 
     def tick(self, now_s: float) -> None:  # noqa: ARG002 - the pipeline has a clock
         self._pipeline.take(())

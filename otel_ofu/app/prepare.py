@@ -170,7 +170,7 @@ def resource_attributes(config: Config, environ: Mapping[str, str]) -> dict[str,
 
 
 def deriver(gpu: Gpu, host: str, *, known: Skus | None = None, node_name: str = "") -> Deriver:
-    """Ready for the sampler. `node_name`: what a user gives, else `host` where a GPU has none.
+    """Ready for the sampler. `host`: of a GPU that has no other; `node_name`: of every GPU.
 
     Raises ConfigError for a bad SKU file, unless its models are `known`.
     """

@@ -40,6 +40,9 @@ class NoSamplerMeter:
     def troubled(self, source: str, target: str, reason: str) -> None:
         """A part that failed."""
 
+    def cost(self, source: str, costs: Mapping[str, float]) -> None:
+        """A recording costs nothing."""
+
     def answered(self, source: str, targets: Mapping[str, bool]) -> None:
         """What answered."""
 

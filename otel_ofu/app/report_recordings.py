@@ -30,13 +30,15 @@ Progress = Callable[[str, float], None]
 class ReportLine(msgspec.Struct, frozen=True):
     """A line of a file of reports: a JSON object with the members of `otel_ofu.mfu.JobReport`.
 
-    Others than these are not looked at.
+    Others than these are not looked at. One with a `role` is about the time in which that works,
+    and is left out.
     """
 
     time_s: float
     job: str = ""
     mfu: float | None = None
     tflops_per_gpu: float | None = None
+    role: str = ""
 
 
 def read_recordings(
@@ -75,7 +77,9 @@ def read_reports(gather: ReportBuilder, paths: Sequence[str]) -> None:
                 while line := file.readline(MAX_LINE_BYTES + 1):
                     number += 1
                     if line.strip():
-                        gather.add_report(_report(path, number, line, only))
+                        report = _report(path, number, line)
+                        if not report.role:
+                            gather.add_report(_speed(report, only))
         except OSError as error:
             raise ConfigError([Problem(path, 0, 0, f"cannot be read: {error.strerror}")]) from error
 
@@ -89,12 +93,15 @@ def _first_s(path: str, columns: ColumnMap | None) -> float:
     return math.inf if first_s is None else first_s
 
 
-def _report(path: str, number: int, line: bytes, only: str) -> SpeedReport:
+def _report(path: str, number: int, line: bytes) -> ReportLine:
     try:
-        report = msgspec.json.decode(line, type=ReportLine)
+        return msgspec.json.decode(line, type=ReportLine)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         reason = in_plain_words(error) if isinstance(error, msgspec.MsgspecError) else str(error)
         message = f"no report of a job: {reason}"
         raise ConfigError([Problem(path, number, 1, message)]) from error
+
+
+def _speed(report: ReportLine, only: str) -> SpeedReport:
     rate = None if report.tflops_per_gpu is None else report.tflops_per_gpu * TERA
     return SpeedReport(report.job or only, report.time_s, report.mfu, rate)

@@ -54,6 +54,8 @@ class SamplerMeter(Protocol):
 
     def missed(self, source: str, reason: str) -> None: ...
 
+    def cost(self, source: str, costs: Mapping[str, float]) -> None: ...
+
     def troubled(self, source: str, target: str, reason: str) -> None: ...
 
     def answered(self, source: str, targets: Mapping[str, bool]) -> None: ...
@@ -154,6 +156,7 @@ class Sampler:
                 self._meter.missed(name, result.failure)
             else:
                 self._meter.sampled(name, result.seconds)
+                self._meter.cost(name, result.costs)
             answers = _answers(result)
             own = {reading.device.uuid for reading in result.readings}
             seen = [o for o in observations if o.entity.attributes.get("hw.id") in own]

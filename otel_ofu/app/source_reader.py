@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 from otel_ofu.model import Reading, Trouble
 from otel_ofu.model.clock import Clock
 from otel_ofu.model.errors import SourceError, SourceUnavailable
-from otel_ofu.sources import Source, targets_of, troubles_of
+from otel_ofu.sources import Source, costs_of, targets_of, troubles_of
 
 Factory = Callable[[], Source]
 ReadFailure = Literal["", "failed", "late", "unavailable"]
@@ -34,7 +34,7 @@ class ReadResult:
 
     `troubles` are what failed of a part of it, beside the readings; `targets` whether each thing
     that it reads from answered, empty where that is not known. `seconds` is the time that the call
-    took. `source` is the name of the source that was read.
+    took, `costs` what the source costs beside it. `source` is the name of the source that was read.
     """
 
     readings: Sequence[Reading] = ()
@@ -44,6 +44,7 @@ class ReadResult:
     troubles: Sequence[Trouble] = ()
     targets: Mapping[str, bool] = field(default_factory=dict)
     source: str = ""
+    costs: Mapping[str, float] = field(default_factory=dict)
 
 
 class SourceReader(Protocol):
@@ -78,6 +79,7 @@ class SourceConnection:
             source = self._opened()
             readings = source.read(now_s)
             troubles, targets = troubles_of(source), targets_of(source)
+            costs = costs_of(source)
         except SourceUnavailable as error:
             return self._failed(error, started_s, rebuild=True)
         except Exception as error:  # noqa: BLE001 - a source must not end the agent
@@ -85,7 +87,9 @@ class SourceConnection:
         self._failures = 0
         self._backoff_s = FIRST_BACKOFF_S
         seconds = self._clock.monotonic_s() - started_s
-        return ReadResult(readings, seconds=seconds, troubles=troubles, targets=targets)
+        return ReadResult(
+            readings, seconds=seconds, troubles=troubles, targets=targets, costs=costs
+        )
 
     def close(self) -> None:
         source, self._source = self._source, None

@@ -52,13 +52,15 @@ class Screen(Protocol):
 class Dependencies:
     """What the parts of an agent share. `state_dir` None keeps everything in memory.
 
-    `host`: the name of this node, unless the user gives another.
+    `host`: the name of this node, unless the user gives another; `machine`: what else is known of
+    the machine.
     """
 
     prepared: PreparedConfig
     clock: Clock
     state_dir: Path | None
     host: str
+    machine: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def config(self) -> Config:
@@ -118,22 +120,13 @@ class Telemetry:
         if self._parts.server:
             self._parts.server.start()
 
-    def export(
-        self,
-        observations: Sequence[Observation],
-        more: Sequence[Observation] = (),
-        ended: Sequence[Observation] = (),
-    ) -> None:
-        """One round to everybody; `more`, `ended` are for programs alone. Called from one thread.
-
-        `ended`: what is left of a GPU whose job ended. Its other series end before those of the
-        next job begin.
-        """
-        living = [*observations, *more]
+    def export(self, observations: Sequence[Observation], more: Sequence[Observation] = ()) -> None:
+        """One round to everybody; `more` is for programs alone. Called from one thread."""
+        everything = [*observations, *more]
         if self._parts.page:
-            self._parts.page.update([*living, *ended])
+            self._parts.page.update(everything)
         if self._parts.senders or self._parts.file:
-            self._send(self._encoder.encode(living, ended))
+            self._send(self._encoder.encode(everything))
         for screen in tuple(self._parts.screens):
             self._show(screen, observations)
 
@@ -256,6 +249,7 @@ def common_attributes(shared: Dependencies) -> dict[str, Attribute]:
     return {
         "service.name": "otel-ofu",
         "host.name": shared.host,
+        **shared.machine,
         **shared.prepared.attributes,
         "service.version": __version__,
     }

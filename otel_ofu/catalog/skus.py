@@ -26,7 +26,7 @@ _ClockMhz = Annotated[float, msgspec.Meta(ge=1, le=10_000)]
 _Names = Annotated[list[_Text], msgspec.Meta(min_length=1)]
 
 # What may stand at the front of any model name and distinguishes no two models.
-_MAKER = frozenset({"nvidia", "tesla", "geforce"})
+_MAKER = frozenset({"nvidia", "tesla", "geforce", "amd", "instinct", "huawei", "ascend"})
 _MEMORY = re.compile(r"(\d+)(?:g|gb|gib)")
 _WORD = re.compile(r"[a-z0-9.+]+")
 

@@ -18,21 +18,30 @@ from otel_ofu.catalog.registry import Registry, catalog_file, load_registry
 from otel_ofu.model.errors import ConfigError, Problem
 from otel_ofu.model.validation import in_plain_words
 
-Over = Literal["first", "mean", "max"]
+Over = Literal["first", "mean", "max", "sum"]
 FILE = "vendors.yaml"
 OPERAND = "@"
-"""Begins a key that is an operand of a ratio, and no registry key."""
+"""Begins a key that is an operand of a ratio or an event, and no registry key."""
+INFO = "@info"
+"""The key of a row whose labels, and not its value, describe the device."""
 
 
 class MetricRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A metric of an exporter -> a registry key; the header of vendors.yaml explains the fields."""
 
     name: str
-    key: str
+    key: str = ""
+    bits: dict[str, int] = {}
     scale: float = 1.0
     where: dict[str, list[str]] = {}
     over: Over = "first"
+    by: list[str] = []
     least: float = 0.0
+
+    @property
+    def keys(self) -> list[str]:
+        """The registry keys (and operands) that the row may give."""
+        return [*self.bits] if self.bits else [self.key]
 
 
 class MetricRatio(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -77,7 +86,10 @@ class ExporterProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     instance_uuid: Literal["parent", "own"] = "parent"
     instance_keys: list[str] = []
     owner: dict[str, list[str]] = {}
-    max_clock_hz: dict[str, float] = {}
+    no_owner: list[str] = []
+    uuid_prefix: str = ""
+    no_model: str = ""
+    last_codes: dict[str, str] = {}
 
 
 class _VendorsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -177,6 +189,7 @@ def _profile(entry: object, registry: Registry) -> ExporterProfile:
     except msgspec.ValidationError as error:
         raise ValueError(in_plain_words(error)) from error
     for n, row in enumerate(profile.metrics):
-        if not row.key.startswith(OPERAND) and row.key.partition(":")[0] not in registry.metrics:
-            raise ValueError(f"metrics[{n}].key: no metric {row.key!r} in registry.yaml")
+        for key in row.keys:
+            if not key.startswith(OPERAND) and key.partition(":")[0] not in registry.metrics:
+                raise ValueError(f"metrics[{n}].key: no metric {key!r} in registry.yaml")
     return profile

@@ -68,7 +68,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     options.add_config(parser)
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the file to write")
-    parser.add_argument("--force", action="store_true", help="replace a file that exists")
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="replace a file that exists; without it `record` writes nothing and ends with 1",
+    )
     parser.add_argument(
         "--for", dest="limit_s", type=options.duration, metavar="TIME", help="stop after this time"
     )

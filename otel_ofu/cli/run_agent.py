@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from otel_ofu import __version__
 from otel_ofu.app.agent import Agent, run_until, stop_signals
+from otel_ofu.app.hosts import HOST_NAME, detect_host
 from otel_ofu.app.pipeline import Pipeline
 from otel_ofu.app.prepare import PreparedConfig, prepare
 from otel_ofu.app.sources import ChosenSource, choose
@@ -99,7 +100,8 @@ class _Run:
         sends = bool(targets or config.exporters.file.path or config.exporters.prometheus.listen)
         keeps = bool(targets) or config.rules.enabled
         folder = state_dir(config.state_dir, os.environ) if keeps else None
-        shared = Dependencies(self.prepared, SystemClock(), folder, options.host_name())
+        machine = detect_host(os.environ, options.host_name())
+        shared = Dependencies(self.prepared, SystemClock(), folder, machine[HOST_NAME], machine)
         title = f"otel-ofu {__version__}: {self.chosen.message}"
         screens = options.screen(config.exporters.console.mode, title, sends=sends)
         telemetry = Telemetry(shared, screens, stopped)

@@ -20,7 +20,7 @@ INT64_BLANK = 9.2e18
 FP64_BLANK = 2.0**47
 INT32_BLANKS = (float(0x7FFFFFF0), float(0x7FFFFFF3))
 
-CLOCKS = ("sm_clock", "max_sm_clock")
+CLOCKS = ("sm_clock", "sm_clock_mean", "sm_clock_mean_error", "max_sm_clock")
 
 
 @dataclass(slots=True)
@@ -105,8 +105,12 @@ BUSY = ("tensor_active", "sm_active", "gpu_util")
 
 
 def _check_clock_while_busy(measured: MeasuredValues) -> None:
-    """Nothing can have run at 0 Hz: then the clock is what was read wrong."""
+    """Nothing can have run at 0 Hz: then the clock is what was read wrong.
+
+    The clock at the end of a window may stand still after work at another: some boards stop it.
+    """
     values: Mapping[str, float] = measured.values
-    if values.get("sm_clock") == 0 and any(values.get(key, 0.0) > 0 for key in BUSY):
-        del measured.values["sm_clock"]
-        measured.gaps["sm_clock"] = Gap(GapReason.OUT_OF_RANGE, "0 Hz while busy")
+    key = "sm_clock_mean" if "sm_clock_mean" in values else "sm_clock"
+    if values.get(key) == 0 and any(values.get(busy, 0.0) > 0 for busy in BUSY):
+        del measured.values[key]
+        measured.gaps[key] = Gap(GapReason.OUT_OF_RANGE, "0 Hz while busy")

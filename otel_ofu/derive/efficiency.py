@@ -37,7 +37,9 @@ def resolve(
     if clock_hz is not None:
         return ReferenceClock(clock_hz, "device_max")
     why = "unknown model" if policy == "sku_table" else "reference_clock is device_max"
-    return Gap(GapReason.NOT_SUPPORTED, f"no reference clock: {why} and no max SM clock")
+    text = f"no reference clock: {why} and no max SM clock"
+    gap = measured.gaps.get("max_sm_clock")
+    return Gap(GapReason.NOT_SUPPORTED, f"{text}: {gap.detail}" if gap and gap.detail else text)
 
 
 # Words of `Reading.quality`: what a vendor's counters give instead of tensor activity and a clock.
@@ -87,7 +89,8 @@ def utilization(
 ) -> float | Gap:
     """OFU of the window, or why there is none."""
     if quality == BUSY_PROXY:
-        return Gap(GapReason.NOT_SUPPORTED, "exporter gives busy time only")
+        busy_only = Gap(GapReason.NOT_SUPPORTED, "exporter gives busy time only")
+        return measured.gaps.get("tensor_active", busy_only)
     if cycles is not None and isinstance(reference, ReferenceClock):
         return formulas.ofu_from_cycles(
             cycles.mma_cycles, cycles.scale, reference.clock_hz, cycles.elapsed_s

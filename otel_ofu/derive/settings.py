@@ -20,8 +20,8 @@ class DeriverSettings:
     """`reference_clock`: a policy, or a fixed clock in Hz (finite, >= 1; else ValueError).
 
     `precision`: the domain that holds where a job declares none; empty = detect it.
-    `host_name` stands in where a device does not know its host; `node_name`, when a user set it,
-    stands in any case.
+    `host_name` is the host of a device that does not name another; `node_name`, where it is set, of
+    all devices.
     """
 
     skus: Skus = field(default_factory=load_skus)

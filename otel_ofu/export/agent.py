@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,9 @@ _log = logging.getLogger(__name__)
 
 # Seconds; a read of one GPU takes 1 ms, a hung driver minutes.
 _DURATION_BOUNDS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+
+
+_CLOCK_TIME, _CLOCK_INTERVAL = "clock_sampler_time", "clock_sampler_interval"
 
 
 class AgentMetrics:
@@ -45,6 +49,7 @@ class AgentMetrics:
         self._meter = self._provider.get_meter("otel_ofu")
         self._queues: Mapping[str, QueueStats] = {}
         self._answers: dict[str, Mapping[str, bool]] = {}
+        self._costs: dict[str, Mapping[str, float]] = {}
         self._parts: dict[str, Callable[[], Mapping[str, int]]] = {}
         self._create()
 
@@ -63,6 +68,10 @@ class AgentMetrics:
     def answered(self, source: str, targets: Mapping[str, bool]) -> None:
         """Which targets of a source answered its last read."""
         self._answers[source] = dict(targets)
+
+    def cost(self, source: str, costs: Mapping[str, float]) -> None:
+        """What a source costs beside reading, by registry key."""
+        self._costs[source] = dict(costs)
 
     def exported(self, exporter: str, outcome: str, points: int) -> None:
         """Points were sent, rejected, dropped, or failed and will be tried again."""
@@ -123,6 +132,10 @@ class AgentMetrics:
         self._troubles = meter.create_counter(*self._described("source_troubles"))
         name, unit, brief = self._described("source_up")
         meter.create_observable_gauge(name, [self._up], unit, brief)
+        name, unit, brief = self._described(_CLOCK_TIME)
+        meter.create_observable_counter(name, [partial(self._cost, _CLOCK_TIME)], unit, brief)
+        name, unit, brief = self._described(_CLOCK_INTERVAL)
+        meter.create_observable_gauge(name, [partial(self._cost, _CLOCK_INTERVAL)], unit, brief)
         self._points = meter.create_counter(*self._described("export_points"))
         name, unit, brief = self._described("agent_count")
         meter.create_observable_counter(name, [self._counted], unit, brief)
@@ -161,6 +174,15 @@ class AgentMetrics:
             Observation(int(ok), self._attributes("source_up", source, target))
             for source, targets in tuple(self._answers.items())
             for target, ok in targets.items()
+        ]
+
+    def _cost(self, key: str, _options: CallbackOptions) -> Iterable[Observation]:
+        from opentelemetry.metrics import Observation  # noqa: PLC0415 - as above
+
+        return [
+            Observation(costs[key], self._attributes(key, source))
+            for source, costs in tuple(self._costs.items())
+            if key in costs
         ]
 
     def _sizes(self, _options: CallbackOptions) -> Iterable[Observation]:

@@ -16,7 +16,7 @@ from otel_ofu.catalog.prometheus_names import (
     metric_name,
 )
 from otel_ofu.catalog.registry import Metric, Registry
-from otel_ofu.export.resource import hw_id
+from otel_ofu.export.resource import hw_id, known_attributes
 from otel_ofu.export.settings import PrometheusSettings, page_address
 from otel_ofu.model import Attribute, Entity, GapReason, Observation
 from otel_ofu.model.labels import label_name
@@ -135,7 +135,7 @@ class PrometheusPage:
         return {**self._registry.point_attributes(key), **found}
 
     def _identity(self, entity: Entity) -> dict[str, Attribute]:
-        known = {**self._common, **entity.attributes}
+        known = known_attributes(self._common, entity)
         own = {"gpu": "hw.id", "job": "ofu.job.id", "node": "host.name"}[entity.kind]
         labels = {own: hw_id(entity) if own == "hw.id" else known.get(own, entity.id)}
         return labels | {name: known[name] for name in self._options.labels if name in known}

@@ -37,12 +37,31 @@ def hw_id(entity: Entity) -> str:
     return str(entity.attributes.get("hw.id", entity.id))
 
 
+HOST = "host.name"
+HOST_ATTRIBUTES = (HOST, "host.id", "k8s.node.name")
+"""What names the machine that the agent runs on, among the common attributes."""
+
+
+def known_attributes(common: Mapping[str, Attribute], entity: Entity) -> dict[str, Attribute]:
+    """Common attributes, and the entity's over them.
+
+    What is not on the agent's machine (a GPU that an exporter elsewhere reports, a job over several
+    nodes) has nothing of that machine.
+    """
+    here = common.get(HOST)
+    of_no_host = None if entity.kind == "job" else here
+    if entity.attributes.get(HOST, of_no_host) == here:
+        return {**common, **entity.attributes}
+    elsewhere = {name: value for name, value in common.items() if name not in HOST_ATTRIBUTES}
+    return {**elsewhere, **entity.attributes}
+
+
 def resource_of(common: Mapping[str, Attribute], entity: Entity | None) -> Resource:
-    """Common attributes, the entity's over them, and the instance id that keeps series apart."""
-    attributes = dict(common)
-    if entity is not None:
-        attributes |= entity.attributes
-        attributes["service.instance.id"] = instance_id(entity)
+    """The attributes of the entity, and the instance id that keeps series apart."""
+    if entity is None:
+        return Resource(attributes=key_values(common))
+    attributes = known_attributes(common, entity)
+    attributes["service.instance.id"] = instance_id(entity)
     return Resource(attributes=key_values(attributes))
 
 

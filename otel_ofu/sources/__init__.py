@@ -25,10 +25,11 @@ class Source(Protocol):
     exception. `now_s` is the scheduled instant (Unix seconds) and is used for windows only.
     `close` releases handles, may be called twice, and is called from the reading thread.
 
-    Two more methods are optional, and speak of the last `read`, also of one that raised:
-    `troubles() -> Sequence[Trouble]` is what failed beside the readings, and
+    Three more methods are optional, and speak of the last `read`, also of one that raised:
+    `troubles() -> Sequence[Trouble]` is what failed beside the readings,
     `targets() -> Mapping[str, bool]` whether each thing that it reads from (an endpoint, an engine)
-    answered. `troubles_of` and `targets_of` ask for them.
+    answered, and `costs() -> Mapping[str, float]` what it costs beside `read`, by registry key of
+    the agent. `troubles_of`, `targets_of` and `costs_of` ask for them.
     """
 
     @property
@@ -48,6 +49,12 @@ def troubles_of(source: Source) -> tuple[Trouble, ...]:
 def targets_of(source: Source) -> dict[str, bool]:
     """Target -> whether it answered the last `read`; empty for a source that does not report it."""
     report = getattr(source, "targets", None)
+    return dict(report()) if report else {}
+
+
+def costs_of(source: Source) -> dict[str, float]:
+    """What a source costs beside `read`, such as a thread of its own; empty where it has none."""
+    report = getattr(source, "costs", None)
     return dict(report()) if report else {}
 
 

@@ -1,20 +1,8 @@
-"""Recent history of every entity, for rules; and the totals of jobs."""
+"""Recent history of every entity, for rules."""
 
-from otel_ofu.store.endings import EndedEntitySet, FleetState
-from otel_ofu.store.job_time import JobTime, JobTimeSums
 from otel_ofu.store.retention import Retention
 from otel_ofu.store.series import SampleBlock
 from otel_ofu.store.store import Store
 from otel_ofu.store.table import StateInUseError, StateUnusableError
 
-__all__ = [
-    "EndedEntitySet",
-    "FleetState",
-    "JobTime",
-    "JobTimeSums",
-    "Retention",
-    "SampleBlock",
-    "StateInUseError",
-    "StateUnusableError",
-    "Store",
-]
+__all__ = ["Retention", "SampleBlock", "StateInUseError", "StateUnusableError", "Store"]

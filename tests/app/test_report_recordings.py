@@ -59,6 +59,15 @@ def report(paths: Sequence[str], said: Sequence[str] = ()) -> MfuReport:
     return report_of(gather, paths, notes)
 
 
+def test_the_mfu_of_a_role_is_not_the_jobs(tmp_path: Path) -> None:
+    paths = [record(tmp_path, "healthy", "healthy")]
+    said = tmp_path / "roles.jsonl"
+    line = {"time_s": START_S + 60.0, "job": "healthy", "mfu": 0.9, "role": "actor"}
+    said.write_text(json.dumps(line) + "\n", "utf-8")
+    (job,) = report(paths, [str(said)]).jobs
+    assert job.mfu is None
+
+
 def test_the_job_that_counts_too_much_is_found(tmp_path: Path) -> None:
     paths = [record(tmp_path, s, s) for s in ("healthy", "flops-miscount", "debug-flag")]
     made = report(paths, [str(tmp_path / "reports.jsonl")])

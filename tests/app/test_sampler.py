@@ -53,9 +53,13 @@ class Counts:
         self.lines: list[tuple[str, str]] = []
         self.troubles: list[tuple[str, str, str]] = []
         self.up: list[dict[str, bool]] = []
+        self.costs: dict[str, dict[str, float]] = {}
 
     def sampled(self, source: str, seconds: float) -> None:
         self.lines.append((source, "sampled"))
+
+    def cost(self, source: str, costs: Mapping[str, float]) -> None:
+        self.costs[source] = dict(costs)
 
     def missed(self, source: str, reason: str) -> None:
         self.lines.append((source, reason))

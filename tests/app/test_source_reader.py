@@ -173,3 +173,12 @@ def test_closing_closes_the_source_in_its_own_thread(count: int) -> None:
         reader.read(1.0, HANGS_S)
     reader.close(HANGS_S)
     assert seen == ["source-fake"]
+
+
+def test_what_a_source_costs_comes_with_its_readings() -> None:
+    class Costly(FakeSource):
+        def costs(self) -> dict[str, float]:
+            return {"clock_sampler_time": 0.5}
+
+    connection = SourceConnection(lambda: Costly(lambda now_s: [reading(now_s)]), VirtualClock())
+    assert connection.read(0.0).costs == {"clock_sampler_time": 0.5}

@@ -15,7 +15,8 @@ PROFILES = pytest.mark.parametrize("profile", VENDORS.profiles.values(), ids=[*V
 @PROFILES
 def test_every_key_is_in_the_registry(profile: ExporterProfile) -> None:
     registry = load_registry()
-    rows = [row.key for row in profile.metrics if not row.key.startswith(OPERAND)]
+    keys = [key for row in profile.metrics for key in row.keys]
+    rows = [key for key in keys if not key.startswith(OPERAND)]
     for key in [*rows, *profile.needs, *profile.instance_keys, *(r.key for r in profile.ratios)]:
         assert registry.metric(key).entity == "gpu"
         registry.point_attributes(key)
@@ -25,9 +26,9 @@ def test_every_key_is_in_the_registry(profile: ExporterProfile) -> None:
 def test_every_throttle_reason_is_one_that_the_registry_allows(profile: ExporterProfile) -> None:
     registry = load_registry()
     reasons = registry.attributes["ofu.throttle.reason"].values
-    for row in profile.metrics:
-        base, _, reason = row.key.partition(":")
-        assert base != "throttle_time" or reason in reasons
+    for key in (key for row in profile.metrics for key in row.keys):
+        base, _, reason = key.partition(":")
+        assert base not in ("throttle_time", "throttled") or reason in reasons
 
 
 @PROFILES
@@ -47,6 +48,16 @@ def test_operands_of_ratios_are_read(profile: ExporterProfile) -> None:
     keys = {row.key for row in profile.metrics}
     for ratio in profile.ratios:
         assert {ratio.over, ratio.under} <= keys
+    assert set(profile.last_codes.values()) <= keys
+
+
+@PROFILES
+def test_only_a_sum_has_parts_and_only_a_row_with_key_or_bits_is_read(
+    profile: ExporterProfile,
+) -> None:
+    for row in profile.metrics:
+        assert (row.over == "sum") == bool(row.by), row.name
+        assert bool(row.key) != bool(row.bits), row.name
 
 
 @PROFILES

@@ -127,6 +127,7 @@ def test_a_recording_is_tried_and_two_versions_are_compared(tmp_path: Path, rule
     )
     assert explained.returncode == 0, explained.stderr
     assert "avg(ofu, " in explained.stdout
+    assert "% of the window with the least data" in explained.stdout
 
 
 @pytest.mark.parametrize(

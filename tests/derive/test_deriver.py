@@ -8,9 +8,7 @@ from otel_ofu.model import Device, Gap, GapReason
 from tests.derive.readings import BUSY, H100, derive, reading, unknown
 
 REGISTRY = load_registry()
-DERIVED = {
-    k for k, m in REGISTRY.metrics.items() if m.derived and m.entity == "gpu" and not m.is_gpu_time
-} - {
+DERIVED = {k for k, m in REGISTRY.metrics.items() if m.derived and m.entity == "gpu"} - {
     "implausible",
     "ofu_gap",
     "gpu_source",
@@ -96,7 +94,7 @@ def test_a_fixed_clock_needs_no_clock() -> None:
 
 def test_a_share_of_busy_cycles_is_multiplied_by_the_busy_share() -> None:
     amd = Device("amd-0", model="AMD Instinct MI300X", vendor="amd")
-    values = {"tensor_active": 0.5, "engine_busy": 0.4, "sm_clock": 2e9, "max_sm_clock": 2e9}
+    values = {"tensor_active": 0.5, "engine_busy": 0.4, "sm_clock": 2.1e9, "max_sm_clock": 2.1e9}
     assert derive(reading(values, amd)).values["ofu"] == pytest.approx(0.2)
 
 

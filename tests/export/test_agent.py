@@ -64,6 +64,18 @@ def test_troubles_are_counted_and_up_is_the_last_answer_of_each_target() -> None
     }  # fmt: skip
 
 
+def test_what_a_source_costs_is_reported_as_it_stands() -> None:
+    with agent() as made:
+        made.cost("nvml", {"clock_sampler_time": 1.0, "clock_sampler_interval": 0.2})
+        made.cost("nvml", {"clock_sampler_time": 1.5, "clock_sampler_interval": 0.4})
+        made.cost("dcgm", {})
+        found = collected(made)
+    ((key, spent),) = found["ofu.sampler.clock.time"].items()
+    assert (dict(key), spent.as_double) == ({"ofu.source": "nvml"}, 1.5)
+    ((_, interval),) = found["ofu.sampler.clock.interval"].items()
+    assert interval.as_double == 0.4
+
+
 def test_counts_and_durations_carry_the_attributes_of_the_registry() -> None:
     with agent() as made:
         made.sampled("nvml", 0.004)

@@ -17,6 +17,7 @@ _COLOUR = re.compile(rb"\x1b\[[0-9;]{0,20}[A-Za-z]")
 # The lines of containerd and CRI-O: time, stream, whole or part of a line, text.
 _CRI = re.compile(rb"(?m)^\d{4}-\d\d-\d\dT[0-9:.+Z-]{8,35} (?:stdout|stderr) [FP](?:[:\w]{0,20}) ")
 _DOCKER = b'{"log":'
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class _DockerLine(msgspec.Struct):
@@ -52,6 +53,8 @@ class LineBlocks:
         first = self._line_number
         self._line_number += whole.count(b"\n")
         whole = self._after_dropped(whole)
+        if first == 1:
+            whole = whole.removeprefix(_BYTE_ORDER_MARK)
         self._bound_rest()
         return LineBlock(_clean(whole), first) if whole else None
 

@@ -85,7 +85,7 @@ class LineReader:
         if not all(mark in line for mark in self.marks):
             return []
         found = list(self._numbers(line))
-        mark = mark_of(number for _, _, number in found)
+        mark = mark_of([number for _, _, number in found])
         roles: dict[str, tuple[dict[Field, float], dict[Detail, float]]] = {}
         for value, role, number in found:
             _put(roles.setdefault(role, ({}, {})), value, number, mark)
@@ -151,8 +151,8 @@ def _put_figure(
 ) -> None:
     quantity = QUANTITIES[name]
     figure = quantity.ratio(number) if percent else quantity.value(number)
-    # Programs print an MFU of 0 for a GPU whose peak they do not know.
-    if figure or (figure is not None and quantity.field != "mfu"):
+    # Programs print 0 for an MFU or a FLOP rate that they do not know.
+    if figure or (figure is not None and quantity.field not in ("mfu", "tflops_per_gpu")):
         values.setdefault(quantity.field, figure)
 
 

@@ -10,7 +10,7 @@ decimal comma; then the number is none.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
@@ -70,6 +70,8 @@ class WrittenNumber:
 
     def _digits(self, mark: DecimalMark) -> bytes | None:
         """With a decimal point and nothing between thousands; None where it is not clear."""
+        if b"," not in self.mantissa and mark != ",":  # nearly all
+            return self.mantissa if self.mantissa.count(b".") <= 1 else None
         if self._is_open and mark == ",":
             return None
         if self.mark == ",":
@@ -107,7 +109,9 @@ def number_before(text: bytes, position: int) -> WrittenNumber | None:
     return None if found is None else number_at(text[found.start() : position], 0)
 
 
-def mark_of(numbers: Iterable[WrittenNumber]) -> DecimalMark:
+def mark_of(numbers: Collection[WrittenNumber]) -> DecimalMark:
     """The decimal mark that these numbers of a line show; a comma only where no point does."""
+    if not any(b"," in number.mantissa for number in numbers):
+        return ""
     marks = {number.mark for number in numbers}
     return "," if "," in marks and "." not in marks else ""

@@ -8,6 +8,7 @@ from typing import Literal
 
 from otel_ofu.files.settings import CheckContext, Mistake, Settings
 from otel_ofu.model.errors import SourceUnavailable
+from otel_ofu.net.this_machine import is_this_machine
 
 DEFAULT_PORT = 5555
 MIN_INTERVAL_S = 0.1
@@ -48,6 +49,12 @@ class EngineEndpoint:
     def __str__(self) -> str:
         prefix = {"tcp": "", "unix": "unix://", "embedded": "embedded engine"}[self.kind]
         return prefix + self.address
+
+    @property
+    def remote_host(self) -> str:
+        """The other machine that the engine is on; empty for an engine of this one."""
+        host = self.address.rpartition(":")[0].strip("[]") if self.kind == "tcp" else ""
+        return "" if not host or is_this_machine(host) else host
 
 
 def endpoint(settings: DcgmSettings) -> EngineEndpoint:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -81,6 +82,7 @@ class DcgmSource:
                 f"interval {interval_s:g} s: DCGM gives wrong values below {MIN_INTERVAL_S:g} s"
             )
         self._where = endpoint(settings)
+        self._host = self._where.remote_host
         self._clock = clock
         self._interval_s = interval_s
         self._launch = launch
@@ -181,7 +183,8 @@ class DcgmSource:
         self._restart_wait_s = _FIRST_RESTART_S
         self._logged = ""
         if reply.targets is not None:
-            self._targets, self._epoch = reply.targets, reply.epoch
+            self._targets = [_on_host(target, self._host) for target in reply.targets]
+            self._epoch = reply.epoch
         for note in reply.notes:
             _log.warning("dcgm at %s: %s", self._where, note)
         moment = SampleTimes(
@@ -194,6 +197,10 @@ class DcgmSource:
         if text != self._logged:
             self._logged = text
             _log.warning("dcgm at %s: %s", self._where, text)
+
+
+def _on_host(target: DcgmTarget, host: str) -> DcgmTarget:
+    return msgspec.structs.replace(target, device=replace(target.device, host=host))
 
 
 def _error(reply: Reply | None, text: str) -> SourceError:

@@ -1,8 +1,8 @@
 """NVIDIA GPUs through NVML and its GPM counters, with the bindings nvidia-ml-py."""
 
 from otel_ofu.sources.nvml.devices import GpuProcess
-from otel_ofu.sources.nvml.session import DeviceSupport
+from otel_ofu.sources.nvml.session import DeviceSupport, SessionOptions
 from otel_ofu.sources.nvml.settings import NvmlSettings
 from otel_ofu.sources.nvml.source import NvmlSource
 
-__all__ = ["DeviceSupport", "GpuProcess", "NvmlSettings", "NvmlSource"]
+__all__ = ["DeviceSupport", "GpuProcess", "NvmlSettings", "NvmlSource", "SessionOptions"]

@@ -20,6 +20,8 @@ from typing import Any
 from otel_ofu.model import Device, Gap, Reading, Window
 from otel_ofu.model.clock import Clock
 from otel_ofu.sources.nvml.client import LOST, TIMEOUT, DeviceLostError, error_text
+from otel_ofu.sources.nvml.clock_reader import KEYS as CLOCK_KEYS
+from otel_ofu.sources.nvml.clock_reader import ClockInputs, DeviceClock
 from otel_ofu.sources.nvml.counters import NvmlCounter
 from otel_ofu.sources.nvml.devices import Handle
 from otel_ofu.sources.nvml.gpm import GpmPair
@@ -123,12 +125,20 @@ def _address_of(handle: Handle) -> int:
 
 
 class DeviceReader:
-    """Reads one device. `gpm` is its pair, or the gaps that stand for GPM where it has none."""
+    """Reads one device. `gpm` is its pair, or the gaps that stand for GPM where it has none.
+
+    `clock`: its SM clock between two reads, of a GPU that has GPM.
+    """
 
     def __init__(
-        self, device: Device, counters: Sequence[NvmlCounter], gpm: GpmPair | Mapping[str, Gap]
+        self,
+        device: Device,
+        counters: Sequence[NvmlCounter],
+        gpm: GpmPair | Mapping[str, Gap],
+        clock: DeviceClock | None = None,
     ) -> None:
         self.device = device
+        self._clock = clock
         self._counters = counters
         self._gpm = gpm
         self._lost: Gap | None = None
@@ -154,6 +164,7 @@ class DeviceReader:
         if self._lost is None:
             try:
                 since_s = self._measure(values, gaps, monotonic_s)
+                self._read_clock(values, gaps, (since_s, monotonic_s, now_s - monotonic_s))
             except DeviceLostError as lost:
                 self.lose(lost.gap)
         if self._lost is not None:
@@ -186,7 +197,23 @@ class DeviceReader:
             counter.read(values, gaps, monotonic_s)
         return since_s
 
+    def _read_clock(
+        self,
+        values: dict[str, float],
+        gaps: dict[str, Gap],
+        times_s: tuple[float | None, float, float],
+    ) -> None:
+        """Over the window of the GPM pair; without one there is none."""
+        since_s, monotonic_s, unix_ahead_s = times_s
+        if self._clock is None:
+            return
+        start_s = monotonic_s if since_s is None else since_s
+        end_hz = values.get("sm_clock")
+        self._clock.read(ClockInputs(start_s, monotonic_s, unix_ahead_s, end_hz), values, gaps)
+
     def _keys(self) -> Iterator[str]:
+        if self._clock is not None:
+            yield from CLOCK_KEYS
         yield from self._gpm.keys if isinstance(self._gpm, GpmPair) else self._gpm
         for counter in self._counters:
             yield from counter.keys

@@ -22,6 +22,8 @@ from otel_ofu.sources.nvml.client import (
     driver_version,
     gap_of,
 )
+from otel_ofu.sources.nvml.clock_reader import DeviceClock, DriverClocks
+from otel_ofu.sources.nvml.clock_sampler import ClockSampler, SamplingWorker
 from otel_ofu.sources.nvml.counters import counters_of
 from otel_ofu.sources.nvml.devices import (
     FoundBoards,
@@ -99,15 +101,28 @@ class DeviceUnit:
         return same and not self.reader.lost
 
 
-class NvmlSession:
-    """From nvmlInit to nvmlShutdown. One thread uses it."""
+@dataclass(frozen=True, slots=True)
+class SessionOptions:
+    """`event_wait_s`: how long one wait for XIDs takes. `threaded`: False where a test samples."""
 
-    def __init__(self, nvml: ModuleType, clock: Clock, event_wait_s: float) -> None:
+    event_wait_s: float = 0.5
+    sampler: Callable[[ModuleType], ClockSampler] = ClockSampler
+    threaded: bool = True
+
+
+class NvmlSession:
+    """From nvmlInit to nvmlShutdown. One thread uses it; the sampler's is begun by `read`."""
+
+    def __init__(self, nvml: ModuleType, clock: Clock, options: SessionOptions) -> None:
         self._nvml = nvml
         self._clock = clock
+        self._options = options
+        self.sampler = options.sampler(nvml)
+        self._sampling: SamplingWorker | None = None
+        self._read_s: float | None = None
         self._driver_version = driver_version(nvml)
         self._request = GpmRequest(nvml, load_registry())
-        self._xids = XidEvents(nvml, event_wait_s)
+        self._xids = XidEvents(nvml, options.event_wait_s)
         self._units: dict[str, DeviceUnit] = {}
         self._boards: tuple[GpuBoard, ...] = ()
         self._failures: Mapping[int, str] = {}
@@ -123,6 +138,7 @@ class NvmlSession:
     def read(self) -> list[Reading]:
         """Raises `SourceError` when the driver has to be opened again."""
         self._rescan_if_due()
+        self._begin_window()
         return [
             unit.reader.read(
                 self._clock, NO_XIDS if unit.device.parent else self._xids.counts(uuid)
@@ -144,12 +160,23 @@ class NvmlSession:
 
     def close(self) -> None:
         """Gives everything back; the library stays open while a hung call is inside it."""
-        idle = self._xids.close()
+        idle = self._sampling is None or self._sampling.close()
+        idle = self._xids.close() and idle
         for unit in self._units.values():
             unit.reader.close()
         self._units.clear()
         if idle:
             close_library(self._nvml)
+
+    def _begin_window(self) -> None:
+        """The strata of the sampler begin anew with each window, which is as long as the last."""
+        now_s = self._clock.monotonic_s()
+        self.sampler.restart(now_s, 0.0 if self._read_s is None else now_s - self._read_s)
+        self._read_s = now_s
+        if self._sampling is not None:
+            self._sampling.wake()
+        elif self._options.threaded:
+            self._sampling = SamplingWorker(self.sampler, self._clock)
 
     def _processes(self, unit: DeviceUnit) -> list[GpuProcess]:
         try:
@@ -195,6 +222,8 @@ class NvmlSession:
                 units[uuid] = unit  # could not be scanned: its own calls show how it is
                 continue
             unit.reader.close()
+            if uuid not in units:
+                self.sampler.forget(uuid)
             if uuid not in units and not device.parent:
                 unit.reader.lose(VANISHED)
                 units[uuid] = unit
@@ -208,8 +237,15 @@ class NvmlSession:
             self._xids.watch(board.handle, device.uuid)
         handle = instance.handle if instance else board.handle
         counters = counters_of(self._nvml, handle, mig=instance is not None)
-        reader = DeviceReader(device, counters, self._gpm(board, instance))
+        gpm = self._gpm(board, instance)
+        clock = None if instance or not isinstance(gpm, GpmPair) else self._device_clock(board)
+        reader = DeviceReader(device, counters, gpm, clock)
         return DeviceUnit(device, handle, board.mig_enabled and not instance, reader)
+
+    def _device_clock(self, board: GpuBoard) -> DeviceClock:
+        uuid = board.device.uuid
+        self.sampler.watch(uuid, board.handle, self._clock.monotonic_s())
+        return DeviceClock(uuid, DriverClocks(self._nvml, board.handle), self.sampler)
 
     def _gpm(self, board: GpuBoard, instance: Instance | None) -> GpmPair | Mapping[str, Gap]:
         refusal = gpm_refusal(self._nvml, board.handle, self._driver_version)

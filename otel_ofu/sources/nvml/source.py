@@ -5,7 +5,7 @@ Enters: the path of the driver's library. Leaves: readings, processes, and what 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from otel_ofu.model import Reading
 from otel_ofu.model.clock import Clock
@@ -13,7 +13,7 @@ from otel_ofu.model.errors import SourceError
 from otel_ofu.sources.nvml.client import open_library
 from otel_ofu.sources.nvml.devices import GpuProcess
 from otel_ofu.sources.nvml.read import NAME
-from otel_ofu.sources.nvml.session import DeviceSupport, NvmlSession
+from otel_ofu.sources.nvml.session import DeviceSupport, NvmlSession, SessionOptions
 
 
 class NvmlSource:
@@ -21,15 +21,17 @@ class NvmlSource:
 
     The first reading of a device has no GPM metrics: they need two samples, 100 ms apart.
     Every method raises `SourceUnavailable` when the driver cannot be opened, and `SourceError`
-    when it has to be closed and opened again (it was reloaded). `event_wait_s`: how long one wait
-    for XIDs takes, and so how long `close` may take.
+    when it has to be closed and opened again (it was reloaded).
     """
 
-    def __init__(self, library: str = "", *, clock: Clock, event_wait_s: float = 0.5) -> None:
+    def __init__(
+        self, library: str = "", *, clock: Clock, options: SessionOptions | None = None
+    ) -> None:
         self._library = library
-        self._event_wait_s = event_wait_s
+        self._options = options or SessionOptions()
         self._clock = clock
         self._session: NvmlSession | None = None
+        self._spent_s = 0.0
 
     @property
     def name(self) -> str:
@@ -51,14 +53,25 @@ class NvmlSource:
         """What each GPU supports, read anew."""
         return self._opened().describe()
 
+    def costs(self) -> Mapping[str, float]:
+        """What reading costs beside `read`, by registry key: the thread that samples the clock."""
+        if self._session is None:
+            return {}
+        sampler = self._session.sampler
+        return {
+            "clock_sampler_time": self._spent_s + sampler.total_s,
+            "clock_sampler_interval": sampler.short_s,
+        }
+
     def close(self) -> None:
         session, self._session = self._session, None
         if session:
             session.close()
+            self._spent_s += session.sampler.total_s
 
     def _opened(self) -> NvmlSession:
         if self._session is None:
-            session = NvmlSession(open_library(self._library), self._clock, self._event_wait_s)
+            session = NvmlSession(open_library(self._library), self._clock, self._options)
             try:
                 session.start()
             except SourceError:

@@ -54,21 +54,38 @@ def _blank(text: str, value: float, *, is_gauge: bool) -> int | None:
     return int(value - _INT32) if value in range(_INT32, _INT32 + len(_MEANING)) else None
 
 
+@dataclass(frozen=True, slots=True)
+class SeriesValue:
+    """What one series gives: `part` tells the series of a sum apart; empty is the whole."""
+
+    value: float | Gap
+    stamp_s: float | None = None
+    part: str = ""
+
+
 @dataclass(slots=True)
 class _Cell:
     rank: int
     over: Over
     values: list[float] = field(default_factory=list)
+    parts: dict[str, float] = field(default_factory=dict)
     gap: Gap | None = None
     stamp_s: float | None = None
 
-    def join(self, value: float, stamp_s: float | None) -> None:
+    @property
+    def is_full(self) -> bool:
+        """Whether it has a value: a sum without one of its parts has none."""
+        return bool(self.values) and (self.gap is None or self.over != "sum")
+
+    def join(self, value: float, series: SeriesValue) -> None:
         """Takes one more series of the key; of one value only the newest counts."""
+        stamp_s = series.stamp_s
         if self.over == "first" and self.values:
             if stamp_s is None or self.stamp_s is None or stamp_s <= self.stamp_s:
                 return
             self.values.clear()
         self.values.append(value)
+        self.parts.setdefault(series.part, value)
         if stamp_s is not None:
             self.stamp_s = max(stamp_s, self.stamp_s or stamp_s)
 
@@ -78,6 +95,8 @@ class _Cell:
                 return sum(self.values) / len(self.values)
             case "max":
                 return max(self.values)
+            case "sum":
+                return self.parts.get("", sum(self.parts.values()))
             case "first":
                 return self.values[0]
 
@@ -98,11 +117,9 @@ class DeviceCells:
     def __init__(self) -> None:
         self._cells: dict[str, _Cell] = {}
 
-    def put(
-        self, key: str, rank: int, over: Over, value: float | Gap, stamp_s: float | None = None
-    ) -> None:
+    def put(self, key: str, rank: int, over: Over, series: SeriesValue) -> None:
         """A lower rank replaces what is there, an equal one joins it; a value replaces a gap."""
-        cell = self._cells.get(key)
+        cell, value = self._cells.get(key), series.value
         is_gap = isinstance(value, Gap)
         if cell is not None and _keeps(cell, rank, is_gap=is_gap):
             return
@@ -111,12 +128,12 @@ class DeviceCells:
         if isinstance(value, Gap):
             cell.gap = cell.gap or value
         else:
-            cell.join(value, stamp_s)
+            cell.join(value, series)
 
     def settle(self, ratios: Iterable[MetricRatio], registry: Registry) -> SettledCells:
         """The values in range and the gaps; a key is in one of them."""
-        full = {key: cell for key, cell in self._cells.items() if cell.values}
-        gaps = {key: cell.gap for key, cell in self._cells.items() if cell.gap and not cell.values}
+        full = {key: cell for key, cell in self._cells.items() if cell.is_full}
+        gaps = {key: cell.gap for key, cell in self._cells.items() if cell.gap and key not in full}
         values = {key: cell.value() for key, cell in full.items()}
         stamps = {key: cell.stamp_s for key, cell in full.items() if cell.stamp_s is not None}
         for ratio in ratios:
@@ -138,7 +155,8 @@ class DeviceCells:
 
 def _keeps(cell: _Cell, rank: int, *, is_gap: bool) -> bool:
     if is_gap:
-        return bool(cell.values) or rank > cell.rank
+        is_of_sum = cell.over == "sum" and rank == cell.rank
+        return (bool(cell.values) and not is_of_sum) or rank > cell.rank
     return bool(cell.values) and rank > cell.rank
 
 

@@ -14,7 +14,7 @@ for each refresh period, learned from the pages that did change.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from otel_ofu.model import Gap, GapReason, Window
@@ -68,6 +68,11 @@ class Freshness:
     def learned_s(self) -> float | None:
         """The shortest of the last times between two different pages; None until known."""
         return min(self._periods_s, default=None)
+
+    @property
+    def devices(self) -> Collection[str]:
+        """The devices that are remembered."""
+        return self._devices.keys()
 
     def judge(
         self, now_s: float, page: Mapping[str, DeviceValues], assumed_s: float

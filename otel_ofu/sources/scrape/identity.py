@@ -25,6 +25,8 @@ JOB_SOURCE = "ofu.job.source"
 SOURCE_NAME = "scrape"
 _NO_JOB = "0"
 """What exporters write for a GPU that no job holds."""
+_NOTHING = ("NA", "N/A", "[N/A]")
+"""What AMD's exporter and nvidia-smi write in place of a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +45,12 @@ class DeviceSlot:
 
 
 def label(labels: Labels, names: list[str]) -> str:
-    """The first of `names` that has a value; DCGM's `<<<...>>>` are none."""
-    found = (labels.get(name, "") for name in names)
-    return next((value for value in found if value and not value.startswith("<<<")), "")
+    """The first of `names` that has a value; DCGM's `<<<...>>>` are none, and `N/A` is none."""
+    for name in names:
+        value = labels.get(name)
+        if value and not value.startswith("<<<") and value not in _NOTHING:
+            return value
+    return ""
 
 
 def slot_of(profile_id: str, profile: ExporterProfile, labels: Labels) -> DeviceSlot | None:
@@ -76,7 +81,7 @@ def device_of(
         uuid=_uuid(slot, profile, labels, whole_uuid, endpoint_host),
         index=int(index) if index.isdecimal() else None,
         model=model,
-        vendor=profile.vendor,
+        vendor=profile.vendor or model.partition(" ")[0].lower(),
         pci_address=label(labels, names.pci),
         serial=label(labels, names.serial),
         driver_version=label(labels, names.driver),
@@ -99,7 +104,7 @@ def _uuid(
     uuid = label(labels, profile.labels.uuid)
     is_own = not slot.instance or profile.instance_uuid == "own"
     if uuid and is_own:
-        return uuid
+        return uuid if uuid.startswith(profile.uuid_prefix) else profile.uuid_prefix + uuid
     if not slot.instance:
         return f"{slot.host or endpoint_host}:{slot.profile_id}:{slot.base}"
     # As the driver named MIG devices before they had identities of their own.
@@ -133,6 +138,7 @@ def owner_of(
     for attribute, names in profile.owner.items():
         here = [moved.get(name, name) for name in names]
         found = {value for labels in sets if (value := _first_of(labels, here))}
+        found.difference_update(profile.no_owner)
         if attribute == JOB_ID:
             found.discard(_NO_JOB)
         if len(found) == 1:
@@ -144,3 +150,17 @@ def owner_of(
 
 def _first_of(labels: Labels, names: Iterable[str]) -> str:
     return next((labels[name] for name in names if labels.get(name)), "")
+
+
+def hosts_of(devices: Iterable[Device], endpoint_host: str, *, is_local: bool) -> dict[str, str]:
+    """Device -> the machine that it is on, empty for the agent's own.
+
+    An exporter in a container calls this machine by the name of its container; a page that names
+    several hosts (a Pushgateway, a federated one) speaks of them, wherever it is read.
+    """
+    given = {device.uuid: device.host for device in devices}
+    named = {*given.values()} - {"", "localhost"}
+    own = "" if is_local else endpoint_host
+    if is_local and len(named) <= 1:
+        return dict.fromkeys(given, own)
+    return {uuid: host if host in named else own for uuid, host in given.items()}

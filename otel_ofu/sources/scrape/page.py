@@ -13,6 +13,7 @@ from otel_ofu.catalog.registry import Registry
 from otel_ofu.catalog.vendors import Vendors
 from otel_ofu.model import Gap, Reading, Window
 from otel_ofu.model.clock import Clock
+from otel_ofu.sources.scrape.events import EventCounts
 from otel_ofu.sources.scrape.freshness import Age, DeviceValues, Freshness
 from otel_ofu.sources.scrape.identity import SOURCE_NAME
 from otel_ofu.sources.scrape.parse import MetricsPage, parse
@@ -56,6 +57,7 @@ class PageReader:
         self._host = host
         self._freshness = Freshness(context.interval_s)
         self._stamped = StampedWindows()
+        self._events = EventCounts()
 
     def read(self, text: str, now_s: float) -> PageReadings:
         """The devices of a page; none is a page that no profile knows. Never raises."""
@@ -66,6 +68,7 @@ class PageReader:
         rows = PageMapping(vendors, self._context.registry, self._host, limits).devices(page)
         readings = list(self._readings(rows, now_s))
         self._stamped.forget(now_s - oldest_s)
+        self._events.retain(self._freshness.devices)
         return PageReadings(page, rows, readings)
 
     def _period_s(self, assumed_s: float) -> float:
@@ -93,6 +96,8 @@ class PageReader:
         gaps |= apart(times_s, period_s)
         values = {key: value for key, value in row.values.items() if key not in gaps}
         own = {key: window for key, window in windows.items() if key in values}
+        counts = self._events.observe(row.device.uuid, row.last_codes)
+        values |= counts if age.gap is None else {}
         return reading_of(row, _main_window(values, own, age.window), values, gaps, own)
 
 
@@ -119,7 +124,7 @@ def reading_of(
 def _seen(row: DeviceRow) -> DeviceValues:
     """What shows that a page is new: of stamped samples their stamps alone."""
     plain = {key: value for key, value in row.values.items() if key not in row.stamps}
-    return DeviceValues(plain, row.newest_s)
+    return DeviceValues({**plain, **row.last_codes}, row.newest_s)
 
 
 def _main_window(values: Mapping[str, float], own: Mapping[str, Window], of_read: Window) -> Window:

@@ -7,18 +7,20 @@ device for each of its owners are never summed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.catalog.vendors import (
+    INFO,
     OPERAND,
     ExporterProfile,
     MetricCandidate,
     Vendors,
 )
 from otel_ofu.model import Device, Gap, GapReason
-from otel_ofu.sources.scrape.cells import DeviceCells, absence, below
+from otel_ofu.sources.scrape.cells import DeviceCells, SeriesValue, absence, below
 from otel_ofu.sources.scrape.identity import (
     DeviceSlot,
     Labels,
@@ -31,16 +33,21 @@ from otel_ofu.sources.scrape.parse import MetricsPage, Sample
 from otel_ofu.sources.scrape.stamps import StampLimits
 
 _CLOCK = "sm_clock"
+_MAX_CLOCK = "max_sm_clock"
 _TENSOR = "tensor_active"
 _PERCENT = 0.01
 _FULL_PERCENT = 100
+_MOST_BITS = 2**63
+_FILL = re.compile(r"\{(\w+)\}")
+_LONGEST_CODE = 4  # digits; NVIDIA's XIDs have three
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceRow:
     """One device of one page. `stamps` are the times of the values that have one (Unix time).
 
-    `newest_s` is the last stamp of all its samples, those that are too old included.
+    `newest_s` is the last stamp of all its samples, those that are too old included. `last_codes`
+    are the codes of the last events by registry key, as the exporter shows them until the next.
     """
 
     device: Device
@@ -51,6 +58,7 @@ class DeviceRow:
     quality: str
     stamps: Mapping[str, float]
     newest_s: float | None
+    last_codes: Mapping[str, float]
 
 
 @dataclass(slots=True)
@@ -62,6 +70,7 @@ class _Draft:
     cells: DeviceCells = field(default_factory=DeviceCells)
     label_sets: dict[int, Labels] = field(default_factory=dict)
     newest_s: float | None = None
+    info: Labels = field(default_factory=dict)
 
 
 class PageMapping:
@@ -114,7 +123,23 @@ class PageMapping:
         return self._slots[known]
 
     def _put(self, candidate: MetricCandidate, slot: DeviceSlot, sample: Sample) -> None:
-        key, labels = candidate.row.key, sample.labels
+        draft = self._draft(slot, sample.labels)
+        untimely = self._untimely(draft, sample)
+        if not untimely:  # the labels of a sample of yesterday do not tell whose the GPU is
+            draft.label_sets[id(sample.labels)] = sample.labels
+        row, instance_keys = candidate.row, candidate.profile.instance_keys
+        if row.key == INFO:
+            draft.info = sample.labels
+            return
+        part = "/".join(filter(None, (sample.labels.get(name) for name in row.by)))
+        for key, value in self._values(candidate, sample):
+            of_whole = slot.instance and instance_keys and key not in instance_keys
+            holder = self._drafts[slot.whole] if of_whole else draft
+            series = SeriesValue(untimely or value, sample.timestamp_s, part)
+            holder.cells.put(key, candidate.rank, row.over, series)
+
+    def _draft(self, slot: DeviceSlot, labels: Labels) -> _Draft:
+        """The draft of a slot that has a series of its own, and that of its GPU."""
         if slot.instance:
             self._divided.add(slot.whole)
             self._drafts.setdefault(slot.whole, _Draft(labels, has_own_series=False))
@@ -122,14 +147,7 @@ class PageMapping:
         if draft is None or not draft.has_own_series:
             cells = draft.cells if draft else DeviceCells()
             draft = self._drafts[slot] = _Draft(labels, has_own_series=True, cells=cells)
-        untimely = self._untimely(draft, sample)
-        if not untimely:  # the labels of a sample of yesterday do not tell whose the GPU is
-            draft.label_sets[id(labels)] = labels
-        instance_keys = candidate.profile.instance_keys
-        of_whole = slot.instance and instance_keys and key not in instance_keys
-        holder = self._drafts[slot.whole] if of_whole else draft
-        value = untimely or self._value(candidate, sample)
-        holder.cells.put(key, candidate.rank, candidate.row.over, value, sample.timestamp_s)
+        return draft
 
     def _untimely(self, draft: _Draft, sample: Sample) -> Gap | None:
         if sample.timestamp_s is None:
@@ -139,37 +157,50 @@ class PageMapping:
             draft.newest_s = max(sample.timestamp_s, draft.newest_s or 0.0)
         return gap
 
-    def _value(self, candidate: MetricCandidate, sample: Sample) -> float | Gap:
+    def _values(
+        self, candidate: MetricCandidate, sample: Sample
+    ) -> Iterator[tuple[str, float | Gap]]:
         row = candidate.row
-        is_operand = row.key.startswith(OPERAND)
-        is_gauge = not is_operand and self._registry.metric(row.key).kind != "counter"
+        if row.bits:
+            yield from self._bits(candidate, sample)
+        elif (key := _filled(row.key, sample.labels)) is not None:
+            gap = self._absence(candidate, sample, key) or below(row.least, sample.value)
+            scale = _PERCENT if sample.name in self._percent else row.scale
+            yield key, gap or sample.value * scale
+
+    def _bits(
+        self, candidate: MetricCandidate, sample: Sample
+    ) -> Iterator[tuple[str, float | Gap]]:
+        for key, bit in candidate.row.bits.items():
+            gap = self._absence(candidate, sample, key)
+            if gap is None and not 0 <= sample.value < _MOST_BITS:
+                gap = Gap(GapReason.OUT_OF_RANGE, f"{sample.text[:80]} is no bit mask")
+            yield key, gap or float(int(sample.value) & bit != 0)
+
+    def _absence(self, candidate: MetricCandidate, sample: Sample, key: str) -> Gap | None:
+        is_operand = key.startswith(OPERAND)
+        is_gauge = not is_operand and self._registry.metric(key).kind != "counter"
         is_dcgm = candidate.profile.blanks == "dcgm"
-        gap = absence(sample.text, sample.value, dcgm=is_dcgm, is_gauge=is_gauge)
-        gap = gap or below(row.least, sample.value)
-        scale = _PERCENT if sample.name in self._percent else row.scale
-        return gap or sample.value * scale
+        return absence(sample.text, sample.value, dcgm=is_dcgm, is_gauge=is_gauge)
 
     def _row(self, slot: DeviceSlot, draft: _Draft, moved: Mapping[str, str]) -> DeviceRow:
         profile = self._vendors.profiles[slot.profile_id]
         device = self._device(slot, draft)
         settled = draft.cells.settle(profile.ratios, self._registry)
         values, gaps = settled.values, settled.gaps
-        max_clock_hz = profile.max_clock_hz.get(device.model)
-        if max_clock_hz is not None:
-            values.setdefault("max_sm_clock", max_clock_hz)
         for key, remedy in _needs(profile, device, is_divided=slot in self._divided):
             if key not in values and key not in gaps:
                 gaps[key] = self._absent(remedy)
-        owner = owner_of(profile, draft.label_sets.values(), moved)
         return DeviceRow(
-            device,
-            slot.profile_id,
-            values,
-            gaps,
-            owner,
-            profile.quality,
-            settled.stamps,
-            draft.newest_s,
+            device=device,
+            profile_id=slot.profile_id,
+            values=values,
+            gaps=gaps,
+            owner=owner_of(profile, draft.label_sets.values(), moved),
+            quality=profile.quality,
+            stamps=settled.stamps,
+            newest_s=draft.newest_s,
+            last_codes=_last_codes(profile, settled.operands),
         )
 
     def _absent(self, remedy: str) -> Gap:
@@ -181,10 +212,27 @@ class PageMapping:
         whole_uuid = ""
         if slot.instance:
             whole_uuid = self._device(slot.whole, self._drafts[slot.whole]).uuid
-        labels = draft.labels
+        labels = {**draft.info, **draft.labels} if draft.info else draft.labels
         if not draft.has_own_series:
             labels = _of_whole(self._vendors.profiles[slot.profile_id], labels)
         return device_of(slot, self._vendors, labels, whole_uuid, self._endpoint_host)
+
+
+def _last_codes(profile: ExporterProfile, operands: Mapping[str, float]) -> dict[str, float]:
+    found = {key: operands.get(operand, -1.0) for key, operand in profile.last_codes.items()}
+    most = 10.0**_LONGEST_CODE
+    return {key: code for key, code in found.items() if 0 <= code < most and code.is_integer()}
+
+
+def _filled(key: str, labels: Labels) -> str | None:
+    """`xid:{xid}` with the code of that label; None where the label has no code."""
+    name = _FILL.search(key)
+    if name is None:
+        return key
+    code = labels.get(name[1], "")
+    if not (code.isascii() and code.isdecimal() and len(code) <= _LONGEST_CODE):
+        return None
+    return key.replace(name[0], str(int(code)))
 
 
 def _matches(candidate: MetricCandidate, labels: Labels) -> bool:
@@ -211,3 +259,5 @@ def _needs(
             yield key, "the GPU is divided: its instances have the counters"
         else:
             yield key, remedy
+    if profile.no_model and not device.model:
+        yield _MAX_CLOCK, profile.no_model

@@ -5,12 +5,14 @@ Enters: instants. Leaves: a `Reading` for each of its devices, and what is wrong
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from otel_ofu.model import Gap, GapReason, Reading, Trouble, Window
 from otel_ofu.sources.scrape.client import Fetcher, FetchError
 from otel_ofu.sources.scrape.freshness import FORGET_AFTER_S
+from otel_ofu.sources.scrape.identity import hosts_of
 from otel_ofu.sources.scrape.page import PageReader, ScrapeContext, reading_of
 from otel_ofu.sources.scrape.parse import MetricsPage
 from otel_ofu.sources.scrape.read import DeviceRow
@@ -37,12 +39,23 @@ class _LastSeen:
     seen_s: float
 
 
+_OfDevice = TypeVar("_OfDevice", DeviceRow, Reading)
+
+
+def _on_host(part: _OfDevice, hosts: Mapping[str, str]) -> _OfDevice:
+    host = hosts[part.device.uuid]
+    if part.device.host == host:
+        return part
+    return replace(part, device=replace(part.device, host=host))
+
+
 class ScrapeTarget:
     """Reads one endpoint. `rows` are the devices of its last page."""
 
     def __init__(self, endpoint: PageEndpoint, tools: ScrapeContext) -> None:
         self.endpoint = endpoint
         self.rows: Sequence[DeviceRow] = ()
+        self._is_local = endpoint.is_local
         self._tools = tools
         self._fetcher = Fetcher(endpoint)
         self._pages = PageReader(tools, endpoint.host)
@@ -60,9 +73,11 @@ class ScrapeTarget:
             gap = Gap(error.reason, str(error))
             absent = [self._absent(known.row, now_s, gap) for known in self._known.values()]
             return ScrapeResult(absent, answered=False, troubles=(error.trouble,))
-        self.rows = read.rows
-        self._known |= {row.device.uuid: _LastSeen(row, now_s) for row in read.rows}
-        readings = [*read.readings, *self._vanished(now_s)]
+        devices = [row.device for row in read.rows]
+        hosts = hosts_of(devices, self.endpoint.host, is_local=self._is_local)
+        self.rows = [_on_host(row, hosts) for row in read.rows]
+        self._known |= {row.device.uuid: _LastSeen(row, now_s) for row in self.rows}
+        readings = [*(_on_host(each, hosts) for each in read.readings), *self._vanished(now_s)]
         return ScrapeResult(readings, answered=True, troubles=self._line_troubles(read.page))
 
     def close(self) -> None:

@@ -14,6 +14,7 @@ import msgspec
 from otel_ofu.files.settings import Duration, ParsedText, QuantityRange, Settings, Size
 from otel_ofu.model.errors import ConfigError, Problem
 from otel_ofu.net.settings import ServerAccess
+from otel_ofu.net.this_machine import is_this_machine
 
 DEFAULT_TIMEOUT_S = 5.0
 """Starting value: an exporter answers within tens of milliseconds."""
@@ -41,6 +42,11 @@ class PageEndpoint:
     @property
     def host(self) -> str:
         return urlsplit(self.url).hostname or ""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the page speaks of this machine; a federated one may speak of any."""
+        return is_this_machine(self.host) and not urlsplit(self.url).path.endswith("/federate")
 
 
 def endpoint_at(

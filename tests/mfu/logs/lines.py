@@ -95,6 +95,45 @@ LINES: list[tuple[str, str, dict[str, float]]] = [
         "megatron-bridge",
         {"step_s": 5.31, "tflops_per_gpu": 412.0},
     ),
+    # A hybrid model, which it does not count.
+    (
+        "Step Time : 5.31s GPU utilization: 0.0MODEL_TFLOP/s/GPU",
+        "megatron-bridge",
+        {"step_s": 5.31},
+    ),
+    (
+        (
+            " iteration 12/ 50 | elapsed time per iteration (ms): 2701.3/2712.7 | "
+            "throughput per GPU (TFLOP/s/GPU): 210.5/217.3 | "
+            "tokens per GPU (tokens/s/GPU): 12130.4/12525.5 | global batch size: 256 |"
+        ),
+        "megatron-lm",
+        {
+            "step_s": 2.7013,
+            "tflops_per_gpu": 210.5,
+            "tokens_per_s_per_gpu": 12130.4,
+            "samples_per_s": 256 / 2.7013,
+        },
+    ),
+    (
+        (
+            " iteration 12/ 50 | elapsed time per iteration (ms): 2701.3 | "
+            "compute per GPU (TFLOP/s/GPU): 615.5 (avg 615.5) | "
+            "tokens/s/GPU inst/harmonic mean: 20502.6/20151.0 |"
+        ),
+        "megatron-lm",
+        {"step_s": 2.7013, "tflops_per_gpu": 615.5, "tokens_per_s_per_gpu": 20502.6},
+    ),
+    (
+        "{'loss': 2.58519292, 'memory(GiB)': 11.29, 'train_speed(iter/s)': 0.25, 'epoch': 0.0}",
+        "ms-swift",
+        {"step_s": 4.0},
+    ),
+    (
+        '{"loss": 1.85694408, "memory(GiB)": 15.83, "train_speed(s/it)": 24.3}',
+        "ms-swift",
+        {"step_s": 24.3},
+    ),
     ("TFLOPs per sec per GPU=412.70", "nemo", {"tflops_per_gpu": 412.7}),
     (
         "Training epoch 0, iteration 9/99 | train_step_timing in s: 5.25 | TFLOPS_per_GPU: 401.5",
@@ -275,6 +314,8 @@ SILENT = [
     "# expected on 8 GPUs: iter 200: loss 2.1, time 300.1ms, mfu 99.00%",
     "   # iter 200: loss 2.1, time 300.1ms, mfu 99.00%",
     "\ufeff# iter 200: loss 2.1, time 300.1ms, mfu 99.00%",
+    # An inference engine's FLOP rate, which it calls MFU.
+    "INFO metrics.py MFU: 25.3 TF/s/GPU 100.1 GB/s/GPU",
     "// TFLOPs per sec per GPU=412.70",
     # No speed beside it.
     "iter 7: loss 2.1, time: soon, ms, mfu: later",

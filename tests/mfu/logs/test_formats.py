@@ -136,6 +136,13 @@ def test_wrappers_of_container_runtimes_are_taken_off() -> None:
         assert figures(report) == figures(scan(TITAN + "\n")[0])
 
 
+def test_a_byte_order_mark_loses_nothing() -> None:
+    block = LineBlocks().feed(b"\xef\xbb\xbfs=2.5\ns=3.5\n")
+    assert block is not None
+    scanner = Scanner(patterns=[LinePattern(r"^s=(?P<step_s>\S+)")])
+    assert [r.step_s for r in scanner.scan(block, ORIGIN, 0.0)] == [2.5, 3.5]
+
+
 def test_own_patterns_see_the_beginning_of_a_wrapped_line() -> None:
     block = LineBlocks().feed(b"2026-01-01T00:00:00Z stdout F s=2.5\n")
     assert block is not None

@@ -41,3 +41,18 @@ def test_an_address_that_means_nothing_is_named_with_what_is_allowed(address: st
         endpoint(DcgmSettings(address=address))
     assert repr(address) in str(caught.value)
     assert "unix:///path" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [
+        ("", ""),
+        ("127.0.0.1:5555", ""),
+        ("[::1]:5555", ""),
+        ("unix:///run/dcgm.sock", ""),
+        ("node7", "node7"),
+        ("[2001:db8::7]:5555", "2001:db8::7"),
+    ],
+)
+def test_an_engine_elsewhere_names_the_host_of_its_gpus(address: str, host: str) -> None:
+    assert endpoint(DcgmSettings(address=address)).remote_host == host

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 
 from otel_ofu.model import Reading
 from otel_ofu.model.clock import VirtualClock
-from otel_ofu.sources.nvml import NvmlSource
+from otel_ofu.sources.nvml import NvmlSource, SessionOptions
+from otel_ofu.sources.nvml.clock_sampler import SHORT_S, ClockSampler
 
 LOST, NO_PERMISSION, NOT_SUPPORTED, TIMEOUT, UNKNOWN = 15, 4, 3, 10, 999
 INVALID_ARGUMENT, UNINITIALIZED = 2, 1
@@ -44,6 +46,13 @@ class Stub:
         for key, text in texts.items():
             self._library.stub_text(key.replace("__", ".").encode(), text.encode())
 
+    def trace(self, gpu: int, rows: Sequence[Sequence[float]], step_s: float) -> None:
+        """What a GPU does step by step: MHz, tensor, SM and engine activity."""
+        steps = len(rows[0])
+        flat = [value for row in rows for value in row]
+        array = (ctypes.c_double * len(flat))(*flat)
+        self._library.stub_trace(gpu, steps, ctypes.c_double(1e3 * step_s), array)
+
     def xid(self, gpu: int, code: int) -> None:
         self._library.stub_event(gpu, ctypes.c_ulonglong(8), ctypes.c_ulonglong(code))
 
@@ -63,24 +72,55 @@ class Stub:
         return int(self._library.stub_references())
 
 
-class Rig:
-    """A source on the stub. `read` lets time pass first, for the agent and the driver alike."""
+class SteppedClock(VirtualClock):
+    """Reaches a time in several steps without the rounding of their sum."""
 
-    def __init__(self, stub: Stub) -> None:
+    def reach(self, now_s: float, monotonic_s: float) -> None:
+        self._now_s, self._monotonic_s = now_s, monotonic_s
+
+
+class Rig:
+    """A source on the stub. `read` lets time pass first, for the agent and the driver alike.
+
+    The clock is sampled on the way, as by the source's own thread; one step costs `step_cpu_s`.
+    """
+
+    def __init__(self, stub: Stub, *, short_s: float = SHORT_S, seed: int = 1) -> None:
         self.stub = stub
-        self.clock = VirtualClock(1_700_000_000.0)
+        self.step_cpu_s = 0.0
+        self._cpu_s = 0.0
+        self._sampling = short_s, seed
+        self.sampler: ClockSampler | None = None
+        self.clock = SteppedClock(1_700_000_000.0)
         self.source: NvmlSource | None = None
-        self._passed_s = 0.0
 
     def open(self) -> NvmlSource:
-        self.source = NvmlSource(self.stub.path, clock=self.clock, event_wait_s=EVENT_WAIT_S)
+        options = SessionOptions(EVENT_WAIT_S, self._new_sampler, threaded=False)
+        self.source = NvmlSource(self.stub.path, clock=self.clock, options=options)
         self.source.open()
         return self.source
 
     def wait(self, seconds: float) -> None:
-        self.clock.advance(seconds)
-        self._passed_s += seconds
-        self.stub.set(time_ms=self._passed_s * 1e3)
+        begun_s, until_s = self.clock.monotonic_s(), self.clock.monotonic_s() + seconds
+        sampler, wall_s = self.sampler, self.clock.now_s()
+        while sampler and (due_s := sampler.due_s(self.clock.monotonic_s())) <= until_s:
+            due_s = max(due_s, self.clock.monotonic_s())
+            self._reach(wall_s + due_s - begun_s, due_s)
+            sampler.step(due_s)
+        self._reach(wall_s + seconds, until_s)
+
+    def _reach(self, now_s: float, monotonic_s: float) -> None:
+        self.clock.reach(now_s, monotonic_s)
+        self.stub.set(time_ms=monotonic_s * 1e3)
+
+    def _new_sampler(self, nvml: ModuleType) -> ClockSampler:
+        short_s, seed = self._sampling
+        self.sampler = ClockSampler(nvml, short_s=short_s, seed=seed, cpu_s=self._cpu)
+        return self.sampler
+
+    def _cpu(self) -> float:
+        self._cpu_s += self.step_cpu_s
+        return self._cpu_s
 
     def read(self, after_s: float = 10.0) -> dict[str, Reading]:
         self.wait(after_s)

@@ -10,6 +10,10 @@
  *   gpm.5.skipped                  1: the driver does not fill this metric in at all
  *   gpm_max_id, gpm_strict         newest id that the driver knows; 1: a newer one fails the call
  *   time_ms, refresh_ms            the stub's time; pairs closer than refresh_ms give NaN
+ *   clock_samples_ms               the driver keeps samples of the clock, so far apart (0: none)
+ *   epoch_ms                       Unix time of time_ms = 0
+ *   cycle_scale                    cycles that the driver counts in one SM clock, with a trace
+ *   no_idle_reason                 1: the clock event reasons never say that the GPU is idle
  *   nvmlDeviceGetPowerUsage        error code of that function
  *   hang.nvmlDeviceGetPowerUsage   1: the call does not return until this is set to 0
  *   absent.nvmlDeviceGetPowerUsage 1: as in a driver that has no such function (code 13)
@@ -172,6 +176,52 @@ static int enter(const Node *node, const char *name, int mig_too) {
         if (code_) return code_;                          \
     } while (0)
 
+/* ---- traces: what a GPU does in each step, in place of scripted clocks and activities ---- */
+
+enum { CLOCK, TENSOR, SM, ENGINE, ROWS };
+typedef struct { int steps; double step_ms; double *at[ROWS], *until[ROWS]; } Trace;
+static Trace traces[MAX_GPUS];
+
+/* `rows`: steps of MHz, then of tensor, SM and engine activity (0..1); the last step stays. */
+API void stub_trace(int gpu, int steps, double step_ms, const double *rows) {
+    Trace *trace = &traces[gpu];
+    for (int row = 0; row < ROWS; row++) {
+        free(trace->at[row]), free(trace->until[row]);
+        trace->at[row] = trace->until[row] = NULL;
+        if (!steps) continue;
+        double *at = trace->at[row] = malloc(sizeof(double) * (size_t)steps), sum = 0;
+        double *until = trace->until[row] = malloc(sizeof(double) * ((size_t)steps + 1));
+        for (int i = 0; i < steps; i++) {
+            at[i] = rows[row * steps + i];
+            until[i] = sum;
+            /* shares of elapsed cycles, but for the clock itself and the engine, which has time */
+            sum += at[i] * step_ms * (row == TENSOR || row == SM ? trace->at[CLOCK][i] : 1);
+        }
+        until[steps] = sum;
+    }
+    trace->steps = steps, trace->step_ms = step_ms;
+}
+static double now_in(const Trace *trace, int row) {
+    int step = (int)(global("time_ms", 0) / trace->step_ms);
+    return trace->at[row][step < trace->steps ? step : trace->steps - 1];
+}
+/* The integral from the beginning: MHz x ms, that is thousands of cycles; ms for the engine. */
+static double integral(const Trace *trace, int row, double ms) {
+    double position = ms / trace->step_ms;
+    int step = (int)position < trace->steps ? (int)position : trace->steps - 1;
+    double per_ms = trace->at[row][step] * (row == TENSOR || row == SM ? trace->at[CLOCK][step] : 1);
+    return trace->until[row][step] + per_ms * (ms - step * trace->step_ms);
+}
+static const Trace *trace_of(const Node *node) {
+    return node->mig < 0 && traces[node->gpu].steps ? &traces[node->gpu] : NULL;
+}
+static u64 reasons_of(const Node *node) {
+    const Trace *trace = trace_of(node);
+    if (!trace) return (u64)of(node, "clock_reasons", 0);
+    if (now_in(trace, ENGINE) <= 0) return global("no_idle_reason", 0) != 0 ? 0 : 1;
+    return now_in(trace, CLOCK) < 1500 ? 4 : 0;
+}
+
 /* ---- library ---- */
 
 API int nvmlInitWithFlags(u32 flags) {
@@ -296,8 +346,6 @@ API int nvmlDeviceGetPciInfo_v3(Node *device, Pci *pci) {
 NUMBER(nvmlDeviceGetMinorNumber, u32, "minor", 0)
 NUMBER(nvmlDeviceGetArchitecture, u32, "architecture", HOPPER)
 NUMBER(nvmlDeviceGetNumGpuCores, u32, "cores", 132 * 128)
-NUMBER(nvmlDeviceGetCurrentClocksEventReasons, u64, "clock_reasons", 0)
-NUMBER(nvmlDeviceGetCurrentClocksThrottleReasons, u64, "clock_reasons", 0)
 NUMBER(nvmlDeviceGetPowerUsage, u32, "power", 652345)
 NUMBER(nvmlDeviceGetEnforcedPowerLimit, u32, "power_limit", 700000)
 NUMBER(nvmlDeviceGetTotalEnergyConsumption, u64, "energy", 5123456789.0)
@@ -309,11 +357,44 @@ NUMBER(nvmlDeviceGetMaxPcieLinkWidth, u32, "pcie_max_width", 16)
 PAIR(nvmlDeviceGetEncoderUtilization, "encoder")
 PAIR(nvmlDeviceGetDecoderUtilization, "decoder")
 
+API int nvmlDeviceGetCurrentClocksEventReasons(Node *device, u64 *reasons) {
+    ENTER(device, 0);
+    *reasons = reasons_of(device);
+    return SUCCESS;
+}
+API int nvmlDeviceGetCurrentClocksThrottleReasons(Node *device, u64 *reasons) {
+    ENTER(device, 0);
+    *reasons = reasons_of(device);
+    return SUCCESS;
+}
 API int nvmlDeviceGetClockInfo(Node *device, u32 type, u32 *mhz) {
     ENTER(device, 0);
     if (type > 3) return INVALID_ARGUMENT;
-    *mhz = type == 2 ? (u32)of(device, "mem_clock", 2619) : (u32)of(device, "sm_clock", 1755);
+    const Trace *trace = trace_of(device);
+    if (type == 2) *mhz = (u32)of(device, "mem_clock", 2619);
+    else *mhz = trace ? (u32)now_in(trace, CLOCK) : (u32)of(device, "sm_clock", 1755);
     return SUCCESS;
+}
+typedef struct { u64 at_us; union { double d; u32 ui; u64 u; } value; } Stamped;
+API int nvmlDeviceGetSamples(Node *device, int kind, u64 since_us, int *type, u32 *count, Stamped *out) {
+    ENTER(device, 0);
+    double apart_ms = of(device, "clock_samples_ms", 0), now_ms = global("time_ms", 0);
+    const Trace *trace = trace_of(device);
+    if (kind != 5 || apart_ms <= 0) return NOT_SUPPORTED;
+    u32 room = *count, found = 0;
+    for (double ms = 0; ms <= now_ms; ms += apart_ms) {
+        u64 at_us = (u64)((global("epoch_ms", 0) + ms) * 1000);
+        if (at_us <= since_us) continue;
+        if (out && found < room) {
+            int step = trace ? (int)(ms / trace->step_ms) : 0;
+            if (trace && step >= trace->steps) step = trace->steps - 1;
+            out[found].at_us = at_us;
+            out[found].value.ui = trace ? (u32)trace->at[CLOCK][step] : (u32)of(device, "sm_clock", 1755);
+        }
+        found++;
+    }
+    *type = 1, *count = found;
+    return found ? SUCCESS : NOT_FOUND;
 }
 API int nvmlDeviceGetMaxClockInfo(Node *device, u32 type, u32 *mhz) {
     ENTER(device, 0);
@@ -568,6 +649,29 @@ static double scripted(const Sample *sample, const char *key, double otherwise) 
     Entry *entry = sample->gi == ~0u ? NULL : found("gpu%d.gi%u.%s", sample->device->gpu, sample->gi, key);
     return entry ? entry->value : of(sample->device, key, otherwise);
 }
+static int row_of(u32 id) {
+    switch (id) {
+    case 1: return ENGINE;
+    case 2: case 249: return SM;
+    case 5: case 7: case 250: case 252: return TENSOR;
+    case 248: return CLOCK;
+    default: return -1;
+    }
+}
+static int traced(const Request *request, Metric *metric) {
+    const Trace *trace = trace_of(request->second->device);
+    int row = row_of(metric->id);
+    if (!trace || row < 0) return 0;
+    double from_ms = request->first->at_ms, to_ms = request->second->at_ms;
+    double sum = integral(trace, row, to_ms), total = to_ms - from_ms;
+    if (metric->id >= 248) {
+        metric->value = floor(sum * 1000 * global("cycle_scale", 132));
+        return 1;
+    }
+    if (row != ENGINE) total = integral(trace, CLOCK, to_ms) - integral(trace, CLOCK, from_ms);
+    metric->value = total > 0 ? 100 * (sum - integral(trace, row, from_ms)) / total : 0;
+    return 1;
+}
 static void measure(const Request *request, Metric *metric) {
     char key[40];
     double span_ms = request->second->at_ms - request->first->at_ms;
@@ -577,6 +681,7 @@ static void measure(const Request *request, Metric *metric) {
     snprintf(key, sizeof key, "gpm.%u.return", metric->id);
     metric->code = (int)scripted(request->second, key, 0);
     if (metric->code) return; /* the driver leaves the value as it was */
+    if (traced(request, metric)) return;
     snprintf(key, sizeof key, "gpm.%u", metric->id);
     double value = scripted(request->second, key, cumulative ? 1e6 : 0);
     if (cumulative) value *= request->second->at_ms; /* per millisecond, since reboot */
@@ -615,6 +720,7 @@ API void stub_reset(void) { /* between tests, when nothing is open */
     pthread_mutex_lock(&lock);
     memset(table, 0, sizeof table);
     memset(samples, 0, sizeof samples);
+    for (int gpu = 0; gpu < MAX_GPUS; gpu++) traces[gpu].steps = 0;
     event_set = NULL;
     misuse = calls_total = 0;
     references = next_sample = 0;

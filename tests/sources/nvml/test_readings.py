@@ -6,13 +6,14 @@ import pytest
 
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.model import GapReason, Window
+from otel_ofu.sources.nvml.clock_reader import KEYS as CLOCK_KEYS
 from tests.sources.nvml.rig import Rig, uuid
 
 
 def test_the_first_reading_has_all_but_gpm_which_needs_two_samples(rig: Rig) -> None:
     reading = rig.gpu()
     assert reading.gaps["tensor_active"].reason is GapReason.NOT_READY
-    assert set(reading.gaps) == set(load_registry().by_gpm_id.values())
+    assert set(reading.gaps) == {*load_registry().by_gpm_id.values(), *CLOCK_KEYS}
     assert reading.values["sm_clock"] == 1755e6
     assert reading.window.length_s == 0
 

@@ -6,7 +6,7 @@ import threading
 
 from otel_ofu.model import Reading
 from otel_ofu.model.clock import VirtualClock
-from otel_ofu.sources.nvml import NvmlSource
+from otel_ofu.sources.nvml import NvmlSource, SessionOptions
 from tests.sources.nvml.rig import NOT_SUPPORTED, UNKNOWN, Rig, Stub, uuid
 from tests.waiting import wait_until
 
@@ -61,7 +61,7 @@ def test_a_driver_that_refuses_to_wait_is_not_asked_over_and_over(rig: Rig) -> N
 
 def test_a_driver_that_hangs_in_the_wait_does_not_hold_close(stub: Stub) -> None:
     stub.set(hang__nvmlEventSetWait_v2=1)
-    source = NvmlSource(stub.path, clock=VirtualClock(), event_wait_s=0.01)
+    source = NvmlSource(stub.path, clock=VirtualClock(), options=SessionOptions(0.01))
     source.open()
     wait_until(lambda: stub.calls("nvmlEventSetWait_v2") == 1, "the first wait")
     source.close()

@@ -210,6 +210,79 @@ def test_an_amd_partition_is_a_device_of_its_gpu() -> None:
     assert "sm_clock" not in part.gaps
 
 
+def test_clock_event_reasons_are_the_bits_of_one_number() -> None:
+    (row,) = devices(f"DCGM_FI_DEV_CLOCKS_EVENT_REASONS{{{gpu()}}} {0x4 | 0x80}\n")
+    held = {key for key, value in row.values.items() if value == 1}
+    assert held == {"throttled:sw_power_cap", "throttled:hw_power_brake_slowdown"}
+    assert len(row.values) == 11
+
+
+@pytest.mark.parametrize("text", ["-1", "-Inf", "1e300", "9223372036854775792", "NaN"])
+def test_what_is_no_bit_mask_is_a_gap(text: str) -> None:
+    (row,) = devices(f"DCGM_FI_DEV_CLOCK_THROTTLE_REASONS{{{gpu()}}} {text}\n")
+    assert row.values == {}
+    assert "throttled:gpu_idle" in row.gaps
+
+
+def nvlink(count: object, labels: str) -> str:
+    return f"DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL{{{labels}}} {count}\n"
+
+
+def test_links_of_a_gpu_are_summed_once_however_many_jobs_it_has() -> None:
+    text = "".join(
+        nvlink(link + 1, f'nvlink="{link}",{gpu(f"hpc_job={quote}{job}{quote}")}')
+        for link in range(3)
+        for job in range(2)
+        for quote in '"'
+    )
+    (row,) = devices(text)
+    assert row.values["nvlink_replay_errors"] == 6
+    (row,) = devices(text + nvlink(7, gpu()))
+    assert row.values["nvlink_replay_errors"] == 7
+
+
+def test_a_sum_without_one_of_its_parts_is_a_gap() -> None:
+    lines = [nvlink(1, f'nvlink="0",{gpu()}'), nvlink("NaN", f'nvlink="1",{gpu()}')]
+    for order in (lines, lines[::-1]):
+        (row,) = devices("".join(order))
+        assert "nvlink_replay_errors" not in row.values
+        assert row.gaps["nvlink_replay_errors"].reason is GapReason.NOT_READY
+
+
+def test_the_labels_of_an_info_series_describe_the_device() -> None:
+    lines = [
+        'nvidia_smi_gpu_info{uuid="0a",name="NVIDIA L20",index="3",serial="[N/A]"} 1\n',
+        'nvidia_smi_temperature_gpu{uuid="0a"} 50\n',
+    ]
+    for order in (lines, lines[::-1]):
+        (row,) = devices("".join(order))
+        assert (row.device.uuid, row.device.model, row.device.index) == ("GPU-0a", "NVIDIA L20", 3)
+        assert row.device.serial == ""
+
+
+@pytest.mark.parametrize("code", ["79", "079"])
+def test_a_code_in_a_label_becomes_part_of_the_key(code: str) -> None:
+    (row,) = devices(f'nvidia_smi_xid_errors_total{{uuid="0a",xid="{code}"}} 2\n')
+    assert row.values == {"xid:79": 2.0}
+
+
+@pytest.mark.parametrize("code", ["", "x", "-1", "12345", "7:9", "\u0667"])
+def test_a_label_without_a_code_gives_no_key(code: str) -> None:
+    (row,) = devices(f'nvidia_smi_xid_errors_total{{uuid="0a",xid="{code}"}} 2\n')
+    assert row.values == {}
+
+
+def test_a_device_of_several_pods_has_no_owner_where_the_exporter_says_so() -> None:
+    name = "not_displayed_for_multi_pod"
+    (row,) = devices(f'npu_chip_info_power{{id="0",pod_name="{name}",namespace="{name}"}} 300\n')
+    assert row.owner == {}
+
+
+def test_amd_gives_no_partition_to_a_whole_gpu() -> None:
+    (row,) = devices('gpu_gfx_activity{gpu_id="0",gpu_partition_id="NA"} 90\n')
+    assert row.device.parent == ""
+
+
 @pytest.mark.parametrize("exporter", ["gaudi", "neuron"])
 def test_busy_time_is_never_tensor_activity(exporter: str) -> None:
     for row in devices((PAGES / f"{exporter}.prom").read_text("utf-8")):

@@ -66,6 +66,16 @@ def test_a_page_becomes_readings() -> None:
     assert source.targets() == {server.url: True}
 
 
+def test_a_gpu_on_this_machine_names_no_host_whatever_its_exporter_is_called() -> None:
+    text = gpus(0).replace('gpu="0"', 'gpu="0",Hostname="c0ffee"')
+    with serving(page(text)) as server, source_of(server.url) as source:
+        (reading,) = source.read(0.0)
+        assert reading.device.host == ""
+        server.answer = page("")
+        with pytest.raises(SourceError):
+            source.read(10.0)
+
+
 def test_a_page_that_was_not_refreshed_is_not_counted_twice() -> None:
     with serving(page(gpus(0))) as server, source_of(server.url) as source:
         used = []
