@@ -14,20 +14,19 @@ from otel_ofu.jobs import JobFinder
 from otel_ofu.model import Device
 from otel_ofu.model.clock import Clock
 from otel_ofu.model.errors import SourceError, SourceUnavailable
-from otel_ofu.sources.nvml import GpuProcess, NvmlSource
+from otel_ofu.sources.nvml import GpuProcess, NvmlProcesses
 
 log = logging.getLogger(__name__)
 
 
 class DriverProcesses:
-    """The processes on each GPU, from the driver through a session of its own.
+    """The processes on each GPU, from the driver, whichever source reads the counters.
 
-    The sampler's session belongs to its thread; any source may be the one that reads. A machine
-    without the driver has none, which is logged once.
+    A machine without the driver has none, which is logged once.
     """
 
     def __init__(self, library: str, clock: Clock) -> None:
-        self._source = NvmlSource(library, clock=clock)
+        self._source = NvmlProcesses(library, clock)
         self._lock = threading.Lock()
         self._worked = False
         self._logged = False

@@ -67,7 +67,18 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             and (high is None or value <= high)
         ):
             return None
-        return Gap(GapReason.OUT_OF_RANGE, f"{value:g} {self.unit}")
+        return Gap(GapReason.OUT_OF_RANGE, f"{self._shown(value)}; allowed: {self._allowed()}")
+
+    def _shown(self, value: float) -> str:
+        """Ratios and counts (`1`, `{event}`) without their unit."""
+        plain = self.unit == "1" or self.unit.startswith("{")
+        return f"{value:g}" if plain else f"{value:g} {self.unit}"
+
+    def _allowed(self) -> str:
+        low, high = self.range
+        if high is None:
+            return "any number" if low is None else f"{low:g} or more"
+        return f"up to {high:g}" if low is None else f"{low:g} to {high:g}"
 
 
 class AttributeDefinition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

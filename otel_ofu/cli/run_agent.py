@@ -17,7 +17,7 @@ from otel_ofu.app.agent import Agent, run_until, stop_signals
 from otel_ofu.app.hosts import HOST_NAME, detect_host
 from otel_ofu.app.pipeline import Pipeline
 from otel_ofu.app.prepare import PreparedConfig, prepare
-from otel_ofu.app.sources import ChosenSource, choose
+from otel_ofu.app.sources import ChosenSource, SourceCandidate, SourceProblem, choose
 from otel_ofu.app.state import state_dir
 from otel_ofu.app.telemetry import Dependencies, Telemetry
 from otel_ofu.cli import options
@@ -78,6 +78,20 @@ def _check(prepared: PreparedConfig, name: str) -> int:
     return 1 if any(chosen.troubles()) else 0
 
 
+def _log_probes(chosen: ChosenSource) -> None:
+    """What the probes found beside the source that is used, with what to do about it."""
+    for candidate in chosen.candidates:
+        if chosen.name and not candidate.usable:
+            _log_with_remedy(logging.INFO, candidate.name, candidate)
+        for problem in candidate.problems:
+            _log_with_remedy(logging.WARNING, candidate.name, problem)
+
+
+def _log_with_remedy(level: int, name: str, found: SourceCandidate | SourceProblem) -> None:
+    remedy = f"; {found.remedy}" if found.remedy else ""
+    log.log(level, "%s: %s%s", name, found.message, remedy)
+
+
 def _log_waiting(error: SourceUnavailable) -> None:
     """What a peer answers does not end the start: its exporter or driver may come later."""
     remedy = f"; {error.remedy}" if error.remedy else ""
@@ -108,6 +122,7 @@ class _Run:
         pipeline = Pipeline(shared, telemetry, options.show(screens))
         agent = Agent(self.prepared, self.chosen, pipeline)
         print(self._first_line(telemetry, agent), file=sys.stderr, flush=True)
+        _log_probes(self.chosen)
         run_until(stopped, agent, self.limit_s)
 
     def _first_line(self, telemetry: Telemetry, agent: Agent) -> str:

@@ -60,8 +60,14 @@ class _Running:
     first: Window
     detector: PrecisionDetector = field(default_factory=PrecisionDetector)
     meter: CycleMeter = field(default_factory=CycleMeter)
+    source: str = ""
     series: tuple[str, float] | None = None
     totals: FlopTotals | None = None
+
+    def follow(self, source: str) -> None:
+        """Another source counts cycles from another beginning, and perhaps others."""
+        if source != self.source:
+            self.source, self.meter = source, CycleMeter()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,7 @@ class _KnownDevice:
 
     device: Device
     model: str
+    source: str
     sku: Sku | None
     attributes: Mapping[str, Attribute]
     plausibility: PlausibilityChecker = field(default_factory=PlausibilityChecker)
@@ -98,9 +105,10 @@ class Deriver:
         `owner`: attributes from the job stage; they outrank the owner that the source gives.
         """
         owned: dict[str, Attribute] = {**reading.owner, **(owner or {})}
-        known = self._device(reading.device, parent)
+        known = self._device(reading, parent)
         id_ = entity_id(reading.device, owned)
         running = self._running.setdefault(id_, _Running(reading.window))
+        running.follow(reading.source)
         result = self._cleaner.clean(reading, parent)
         known.plausibility.check(result, reading.window)
         domain = self._domain(running, owned, result, known.sku)
@@ -140,13 +148,17 @@ class Deriver:
             starts_s |= dict.fromkeys(FLOP_TOTALS, running.totals.start_s)
         return {key: start_s for key, start_s in starts_s.items() if key in result.values}
 
-    def _device(self, device: Device, parent: Reading | None) -> _KnownDevice:
+    def _device(self, reading: Reading, parent: Reading | None) -> _KnownDevice:
+        """As the source that read it first describes it; another one may know less or more."""
+        device, known = reading.device, self._known.get(reading.device.uuid)
+        if known is not None and known.source != reading.source and known.model:
+            return known
         model = device.model or (parent.device.model if parent else "")
-        known = self._known.get(device.uuid)
         if known is None or known.device != device or known.model != model:
             sku = self._settings.skus.match(model)
             attributes = device_attributes(device, sku, self._settings)
-            known = self._known[device.uuid] = _KnownDevice(device, model, sku, attributes)
+            known = _KnownDevice(device, model, reading.source, sku, attributes)
+            self._known[device.uuid] = known
         return known
 
     def _reference(

@@ -88,3 +88,20 @@ def test_a_value_is_possible_exactly_inside_its_range(key: str, value: float) ->
         and value <= (math.inf if high is None else high)
     )
     assert (REGISTRY.check(key, value) is None) == inside
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "detail"),
+    [
+        ("tensor_active", 1.01, "1.01; allowed: 0 to 1"),
+        ("temperature", float("nan"), "nan Cel; allowed: -50 to 200"),
+        ("energy", -1.0, "-1 J; allowed: 0 or more"),
+        ("xid:79", -1.0, "-1; allowed: 0 or more"),
+    ],
+)
+def test_a_value_out_of_range_is_shown_with_what_is_allowed(
+    key: str, value: float, detail: str
+) -> None:
+    gap = REGISTRY.check(key, value)
+    assert gap is not None
+    assert gap.detail == detail

@@ -54,6 +54,8 @@ def test_an_old_gpu_reports_all_the_rest_and_says_that_ofu_has_no_input(
     )
     assert "OFU -" in done.stdout
     assert "OFU, tensor, SM, DRAM: not supported (this GPU has no GPM" in done.stdout
+    assert done.stderr.count("no OFU: tensor_active: not supported: this GPU has no GPM") == 1
+    assert "INFO dcgm: " in done.stderr
     assert "GPU util" in done.stdout
 
 

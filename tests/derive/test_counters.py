@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from otel_ofu.derive.counters import CycleMeter, CycleShare, nearest_scale
@@ -178,3 +180,13 @@ def test_more_active_than_elapsed_cycles_are_not_believed() -> None:
     meter = _calibrated(counters)
     counters.mma += 1e12
     assert meter.observe(counters.window(0.5), Window(40, 50), SMS) is None
+
+
+def test_the_totals_of_another_source_are_not_subtracted() -> None:
+    deriver, counters = Deriver(DeriverSettings()), Counters(SMS)
+    for i in range(5):
+        deriver.derive(reading(counters.window(0.5), start_s=10.0 * i))
+    counters.elapsed, counters.mma = 1.01 * counters.elapsed, 1.01 * counters.mma
+    taken_over = reading(counters.window(0.5), start_s=50.0)
+    seen = deriver.derive(replace(taken_over, source="dcgm"))
+    assert seen.values["ofu"] == pytest.approx(0.5 * CLOCK_HZ / 1.83e9)

@@ -80,7 +80,8 @@ def test_one_entity_for_each_gpu_and_job() -> None:
 def test_another_source_is_a_state_and_no_other_entity() -> None:
     deriver = Deriver(DeriverSettings())
     before = deriver.derive(reading(BUSY))
-    after = deriver.derive(replace(reading(BUSY), source="dcgm"))
+    device = replace(H100, driver_version="", pci_address="", host="c0ffee")
+    after = deriver.derive(replace(reading(BUSY, device), source="dcgm"))
     assert after.entity == before.entity
     states = [[k for k in seen.values if k.startswith("gpu_source")] for seen in (before, after)]
     assert states == [["gpu_source:nvml"], ["gpu_source:dcgm"]]

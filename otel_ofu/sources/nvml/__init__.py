@@ -1,8 +1,16 @@
 """NVIDIA GPUs through NVML and its GPM counters, with the bindings nvidia-ml-py."""
 
 from otel_ofu.sources.nvml.devices import GpuProcess
+from otel_ofu.sources.nvml.processes import NvmlProcesses
 from otel_ofu.sources.nvml.session import DeviceSupport, SessionOptions
 from otel_ofu.sources.nvml.settings import NvmlSettings
 from otel_ofu.sources.nvml.source import NvmlSource
 
-__all__ = ["DeviceSupport", "GpuProcess", "NvmlSettings", "NvmlSource", "SessionOptions"]
+__all__ = [
+    "DeviceSupport",
+    "GpuProcess",
+    "NvmlProcesses",
+    "NvmlSettings",
+    "NvmlSource",
+    "SessionOptions",
+]

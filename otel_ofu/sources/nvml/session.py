@@ -1,6 +1,6 @@
 """One opened driver: its devices and what reads them, scanned again once a minute.
 
-Enters: an initialised `pynvml`. Leaves: the readings of all devices, their processes, and what each
+Enters: an initialised `pynvml`. Leaves: the readings of all devices, and what each
 of them supports.
 """
 
@@ -28,12 +28,10 @@ from otel_ofu.sources.nvml.counters import counters_of
 from otel_ofu.sources.nvml.devices import (
     FoundBoards,
     GpuBoard,
-    GpuProcess,
     Handle,
     Instance,
     failures_text,
     find_boards,
-    processes_of,
 )
 from otel_ofu.sources.nvml.gpm import GpmPair, GpmRequest, gpm_refusal
 from otel_ofu.sources.nvml.read import DeviceReader, XidEvents
@@ -146,15 +144,6 @@ class NvmlSession:
             for uuid, unit in self._units.items()
         ]
 
-    def processes(self) -> tuple[GpuProcess, ...]:
-        """Of every GPU, and in MIG mode of every instance. A device that refuses has none."""
-        return tuple(
-            process
-            for unit in self._units.values()
-            if not unit.mig_enabled and not unit.reader.lost
-            for process in self._processes(unit)
-        )
-
     def describe(self) -> tuple[DeviceSupport, ...]:
         return tuple(support_of(self._nvml, board) for board in self._boards)
 
@@ -177,17 +166,6 @@ class NvmlSession:
             self._sampling.wake()
         elif self._options.threaded:
             self._sampling = SamplingWorker(self.sampler, self._clock)
-
-    def _processes(self, unit: DeviceUnit) -> list[GpuProcess]:
-        try:
-            return list(processes_of(self._nvml, unit.handle, unit.device.uuid))
-        except self._nvml.NVMLError as error:
-            try:
-                gap = gap_of(self._nvml, error.value, "nvmlDeviceGetComputeRunningProcesses")
-            except DeviceLostError as lost:
-                gap = lost.gap
-            _log.info("no processes of %s: %s", unit.device.uuid, gap.detail)
-            return []
 
     def _rescan_if_due(self) -> None:
         """Finds GPUs that came back and MIG instances that were made or removed."""

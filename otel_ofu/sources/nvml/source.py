@@ -1,6 +1,6 @@
 """NVML as a source: the driver, opened at the first use and again after it was reloaded.
 
-Enters: the path of the driver's library. Leaves: readings, processes, and what each GPU supports.
+Enters: the path of the driver's library. Leaves: readings, and what each GPU supports.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from otel_ofu.model import Reading
 from otel_ofu.model.clock import Clock
 from otel_ofu.model.errors import SourceError
 from otel_ofu.sources.nvml.client import open_library
-from otel_ofu.sources.nvml.devices import GpuProcess
 from otel_ofu.sources.nvml.read import NAME
 from otel_ofu.sources.nvml.session import DeviceSupport, NvmlSession, SessionOptions
 
@@ -44,10 +43,6 @@ class NvmlSource:
     def read(self, now_s: float) -> Sequence[Reading]:  # noqa: ARG002 - samples have their own time
         """One reading for each GPU and each MIG instance; windows end when it was read."""
         return self._opened().read()
-
-    def processes(self) -> tuple[GpuProcess, ...]:
-        """The compute processes on each device. Costs milliseconds a GPU: not at every tick."""
-        return self._opened().processes()
 
     def describe(self) -> tuple[DeviceSupport, ...]:
         """What each GPU supports, read anew."""

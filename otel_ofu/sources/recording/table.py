@@ -106,7 +106,7 @@ def _wrong_keys(file: YamlFile, columns: ColumnMap, registry: Registry) -> Itera
 def _wrong_constants(file: YamlFile, columns: ColumnMap, registry: Registry) -> Iterator[Problem]:
     for key, value in columns.constants.items():
         if _recordable(registry, key) and (gap := registry.check(key, value)):
-            yield file.problem(("constants", key), f"{gap.detail} is not possible")
+            yield file.problem(("constants", key), gap.detail)
 
 
 def _wrong_device(file: YamlFile, columns: ColumnMap) -> Iterator[Problem]:

@@ -1,8 +1,7 @@
-"""What doctor shows, and whose processes hold a GPU."""
+"""What doctor shows."""
 
 from __future__ import annotations
 
-from otel_ofu.sources.nvml import GpuProcess
 from tests.sources.nvml.rig import LOST, NO_PERMISSION, NOT_SUPPORTED, Rig, mig_uuid, uuid
 
 
@@ -37,27 +36,3 @@ def test_instances_are_described_with_their_gpu(rig: Rig) -> None:
     first, second = rig.open().describe()
     assert [device.uuid for device in first.instances] == [mig_uuid(0, 1), mig_uuid(0, 2)]
     assert second.instances == ()
-
-
-def test_processes_are_listed(rig: Rig) -> None:
-    rig.stub.set(gpus=2, gpu0__processes=2)
-    assert rig.open().processes() == (
-        GpuProcess(uuid(0), 4242, None),
-        GpuProcess(uuid(0), 4243, None),
-    )
-
-
-def test_processes_in_mig_mode_belong_to_the_instance(rig: Rig) -> None:
-    rig.stub.set(gpu0__mig=1, gpu0__instances=2, processes=1)
-    assert rig.open().processes() == (
-        GpuProcess(mig_uuid(0, 1), 4242, 1),
-        GpuProcess(mig_uuid(0, 2), 4242, 2),
-    )
-
-
-def test_a_gpu_that_refuses_its_list_does_not_hide_the_others(rig: Rig) -> None:
-    rig.stub.set(gpus=3, processes=1)
-    rig.stub.set(gpu0__nvmlDeviceGetComputeRunningProcesses_v3=NO_PERMISSION)
-    source = rig.open()
-    rig.stub.set(gpu1__lost=1)
-    assert [process.device_uuid for process in source.processes()] == [uuid(2)]

@@ -73,7 +73,9 @@ def test_absent_and_impossible_cells_are_gaps(tmp_path: Path) -> None:
         "tensor_active": Gap(GapReason.NOT_READY),
         "power": Gap(GapReason.NOT_READY, "N/A"),
     }
-    assert ticks[2][0].gaps == {"sm_clock": Gap(GapReason.OUT_OF_RANGE, "-1 Hz")}
+    assert ticks[2][0].gaps == {
+        "sm_clock": Gap(GapReason.OUT_OF_RANGE, "-1 Hz; allowed: 0 to 1e+10")
+    }
     assert set(ticks[1][0].values) == {"sm_clock"}
 
 
@@ -156,7 +158,7 @@ def test_a_table_that_is_not_there_is_named(tmp_path: Path) -> None:
         ("unit: ns", "unit: hours", (1, 28), "hours"),
         ("window_s: 1", "window_s: 0", (2, 11), "0"),
         ("source: rezolus", "sauce: rezolus", (3, 1), "sauce"),
-        ("source: rezolus", "constants: {power_limit: -1}", (3, 26), "-1 W is not possible"),
+        ("source: rezolus", "constants: {power_limit: -1}", (3, 26), "-1 W; allowed: 0 to 100000"),
         ("source: rezolus", "device_columns: {model: m}", (4, 30), "'model' is in `device_col"),
     ],
 )
