@@ -9,10 +9,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from otel_ofu.catalog.registry import load_registry
 from otel_ofu.evidence.flags import FlagCatalogue, FlagScanner
 from otel_ofu.evidence.host import HostReader
 from otel_ofu.evidence.settings import EvidenceSettings, FlagSettings
-from otel_ofu.model import Entity, Observation
+from otel_ofu.model import Attribute, Entity, Observation
 from otel_ofu.model.clock import Clock
 from otel_ofu.sources.nvml import GpuProcess
 
@@ -91,11 +92,29 @@ class HostCollector:
     """The load of this node, as metrics of the node."""
 
     def __init__(self, host: str, gpu_processes: GpuProcesses, clock: Clock) -> None:
-        self._reader = HostReader(clock=clock, host=host, pids=gpu_processes.pids)
+        self._host = host
+        self._read = 0
+        self._reader = HostReader(
+            clock=clock, host=host, pids=gpu_processes.pids, gpus=lambda: self._read
+        )
 
-    def collect(self, observations: Sequence[Observation], now_s: float) -> CollectedValues:  # noqa: ARG002
+    def collect(self, observations: Sequence[Observation], now_s: float) -> CollectedValues:
+        self._read = _gpus_read(observations, self._host)
         seen = [self._reader.read(now_s)]
         return CollectedValues(seen, seen)
+
+
+def _gpus_read(observations: Sequence[Observation], host: str) -> int:
+    """Whole GPUs of this host that gave a value; a MIG instance speaks for the GPU it is of."""
+    registry = load_registry()
+    read: set[Attribute] = set()
+    for observation in observations:
+        attributes = observation.entity.attributes
+        if observation.entity.kind != "gpu" or attributes.get("host.name") != host:
+            continue
+        if any(not registry.metric(key).derived for key in observation.values):
+            read.add(attributes.get("hw.parent") or attributes["hw.id"])
+    return len(read)
 
 
 def collectors(

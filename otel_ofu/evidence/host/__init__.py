@@ -3,6 +3,6 @@
 Enters: /proc and /sys. Leaves: one `Observation` of the node for each read.
 """
 
-from otel_ofu.evidence.host.reader import HostReader
+from otel_ofu.evidence.host.reader import HostPaths, HostReader
 
-__all__ = ["HostReader"]
+__all__ = ["HostPaths", "HostReader"]

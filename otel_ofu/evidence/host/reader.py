@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from otel_ofu.catalog.registry import load_registry
+from otel_ofu.evidence.host.gpus import Gpus
 from otel_ofu.evidence.host.network import InfiniBand, Network
 from otel_ofu.evidence.host.node import (
     Cpu,
@@ -29,8 +31,16 @@ from otel_ofu.model.log_once import LogOnce
 
 log = logging.getLogger(__name__)
 
-PROC = Path("/proc")
-SYS = Path("/sys")
+
+@dataclass(frozen=True, slots=True)
+class HostPaths:
+    """Where the kernel's file systems are; a test has its own."""
+
+    proc: Path = Path("/proc")
+    sys: Path = Path("/sys")
+    dev: Path = Path("/dev")
+
+
 NODE = "host.name"
 
 
@@ -38,22 +48,26 @@ class HostReader:
     """Rates need two reads: the first gives gaps for them. One thread at a time.
 
     `host`: the name that the GPUs of this node carry as host.name. `pids`: the processes that hold
-    a GPU, as they are known; asked at each read.
+    a GPU, `gpus`: how many GPUs are read, None where none should be; asked at each read.
     """
 
     def __init__(
         self,
-        proc_root: Path = PROC,
-        sys_root: Path = SYS,
+        paths: HostPaths | None = None,
         clock: Clock | None = None,
         *,
         host: str,
         pids: Callable[[], Collection[int]] = tuple,
+        gpus: Callable[[], int | None] = lambda: None,
     ) -> None:
         attributes: dict[str, Attribute] = {NODE: host}
         self._entity = Entity("node", host, attributes)
         self._registry = load_registry()
-        self._parts = _parts(ProcFs(proc_root), sys_root, clock or SystemClock(), pids)
+        found = paths or HostPaths()
+        self._parts = (
+            *_parts(ProcFs(found.proc), found.sys, clock or SystemClock(), pids),
+            Gpus(found.proc, found.sys, found.dev, gpus),
+        )
         self._first_s: float | None = None
         self._last_s: float | None = None
         self._once = LogOnce(log, "load of the node: ")

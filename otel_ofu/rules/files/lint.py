@@ -47,8 +47,15 @@ def _timing(rule: Rule, group: RuleGroup) -> Iterator[str]:
         if 0 < seconds < group.interval_s:
             words = duration_words(seconds)
             yield f"{name} {words} is shorter than the interval {interval} of its group"
-    if timing.for_s == 0 and isinstance(rule.condition, Expression):
+    condition = rule.condition
+    if timing.for_s == 0 and isinstance(condition, Expression) and not _is_of_events(condition):
         yield "without `for` one round is enough to fire"
+
+
+def _is_of_events(condition: Expression) -> bool:
+    """Whether it asks only what was counted; an event does not have to last."""
+    functions = {node.function for node in walk(condition.root) if isinstance(node, Over)}
+    return functions == {"increase"}
 
 
 def _windows(rule: Rule, step_s: float) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from otel_ofu.evidence.host import HostReader
+from otel_ofu.evidence.host import HostPaths, HostReader
 from otel_ofu.model import Observation
 from otel_ofu.model.clock import VirtualClock
 from tests.evidence.tree import Tree
@@ -46,9 +46,8 @@ class Rig:
         self.tree.write("/sys/block/sda/device", "")
         self.tree.write("/proc/1/net/dev", net(lo=(0, 0, 0), eth0=(0, 0, 0)))
         self.tree.write("/sys/class/net/eth0/device", "")
-        self.reader = HostReader(
-            self.tree.proc, self.tree.sys, self.clock, host="node-1", pids=lambda: self.pids
-        )
+        self.paths = HostPaths(self.tree.proc, self.tree.sys, self.tree.proc.parent / "dev")
+        self.reader = HostReader(self.paths, self.clock, host="node-1", pids=lambda: self.pids)
 
     def cpu(self, ticks: str) -> None:
         text = f"cpu  {ticks}\ncpu0 {ticks}\ncpu1 {ticks}\nintr 5 0\nctxt 1\n"

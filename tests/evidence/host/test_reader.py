@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.evidence.host import HostReader
+from otel_ofu.evidence.host import HostPaths, HostReader
 from otel_ofu.model import Entity, GapReason, Window
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.store import Store
@@ -269,7 +269,9 @@ def test_a_file_in_another_form_is_a_gap_that_is_logged_once(
 
 
 def test_nothing_at_all_is_gaps_and_no_error(tmp_path: Path) -> None:
-    reader = HostReader(tmp_path / "no", tmp_path / "none", VirtualClock(), host="n")
+    reader = HostReader(
+        HostPaths(tmp_path / "no", tmp_path / "none", tmp_path), VirtualClock(), host="n"
+    )
     seen = reader.read(5.0)
     assert dict(seen.values) == {}
     assert {gap.reason for gap in seen.gaps.values()} <= {
@@ -289,7 +291,7 @@ def test_processes_that_cannot_be_asked_for_cost_their_metrics_alone(tree: Tree)
     def broken() -> list[int]:
         raise RuntimeError("driver")
 
-    reader = HostReader(tree.proc, tree.sys, rig.clock, host="n", pids=broken)
+    reader = HostReader(rig.paths, rig.clock, host="n", pids=broken)
     seen = reader.read(5.0)
     assert seen.gaps["rank_cpu_max"].reason is GapReason.FAILED
     assert "host_mem_used" in seen.values
