@@ -24,7 +24,7 @@ from otel_ofu.model import Window
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.sources.dcgm.bindings import Bindings
 from otel_ofu.sources.dcgm.child import Child
-from otel_ofu.sources.dcgm.client import connect
+from otel_ofu.sources.dcgm.client import Doors, connect
 from otel_ofu.sources.dcgm.read import Interpreter, SampleTimes
 from otel_ofu.sources.dcgm.session import DcgmSession
 from otel_ofu.sources.dcgm.settings import DcgmSettings, endpoint
@@ -102,7 +102,9 @@ def tick_cpu_s(gpus: int) -> tuple[float, float]:
     ids = [f.id for f in interpreter.fields[:FIELDS]]
     start = StartRequest(DcgmSettings(), ids, INTERVAL_S / 2, 1.0)
     loaded = rig.load(str(FAKE), "")
-    session = DcgmSession(connect(loaded, endpoint(DcgmSettings())), start, rig.clock)
+    doors = Doors(refusal=rig.refusal)
+    engine = connect(loaded, endpoint(DcgmSettings()), rig.clock, doors)
+    session = DcgmSession(engine, start, rig.clock)
     rig.clock.advance(INTERVAL_S)
     session.read()
     rig.clock.advance(INTERVAL_S)
@@ -149,13 +151,15 @@ def child_mb() -> tuple[float, float]:
     """Memory of a child that reads 8 GPUs, and what this process grew by for it."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "state.json")
-        path.write_text(json.dumps({"gpus": [h100(i) for i in range(8)]}), "utf-8")
+        path.write_text(json.dumps({"gpus": [h100(i) for i in range(8)], "listening": ""}), "utf-8")
         os.environ["FAKE_DCGM_STATE"] = str(path)
         before_mb = resident_mb(os.getpid())
         child = Child()
         try:
             ids = [f.id for f in Interpreter(load_registry(), 0.0, with_profiling=True).fields]
-            child.send(StartRequest(DcgmSettings(bindings_path=str(FAKE)), ids, 5.0, 1.0))
+            child.send(
+                StartRequest(DcgmSettings(bindings_path=str(FAKE), embedded=True), ids, 5.0, 1.0)
+            )
             for _ in range(3):
                 child.send(ReadRequest(0))
                 assert isinstance(child.receive(20.0), SamplesReply)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,30 +16,37 @@ CONFIG = """\
 receivers:
   gpu:
     interval: 1s
-    dcgm: {{bindings_path: {bindings}}}
+    dcgm: {{bindings_path: {bindings}, address: '{address}'}}
     nvml: {{library: {library}}}
     scrape: {{endpoints: [{{url: 'http://127.0.0.1:9/metrics'}}]}}
 """
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> dict[str, str]:
+def open_port() -> Iterator[str]:
+    """Where the engine listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.fixture
+def engine(tmp_path: Path, open_port: str) -> dict[str, str]:
     """A host engine with two GPUs, as the environment of the agent."""
     state = tmp_path / "engine.json"
-    state.write_text(json.dumps({"gpus": [h100(0), h100(1)]}))
+    state.write_text(json.dumps({"gpus": [h100(0), h100(1)], "listening": open_port}))
     return {"FAKE_DCGM_STATE": str(state)}
 
 
-def write_config(folder: Path, bindings: Path, library: Path) -> str:
+def write_config(folder: Path, bindings: Path, library: Path, address: str) -> str:
     path = folder / "c.yaml"
-    path.write_text(CONFIG.format(bindings=bindings, library=library))
+    path.write_text(CONFIG.format(bindings=bindings, library=library, address=address))
     return str(path)
 
 
 def test_auto_takes_dcgm_when_a_host_engine_answers(
-    tmp_path: Path, engine: dict[str, str], stub_library: Path
+    tmp_path: Path, engine: dict[str, str], open_port: str
 ) -> None:
-    config = write_config(tmp_path, FAKE, stub_library)
+    config = write_config(tmp_path, FAKE, tmp_path / "no-driver", open_port)
     done = run_until("OFU 33.7%", tmp_path, "run", "-c", config, extra=engine)
     assert done.returncode == 0, done.stderr
     assert "host engine " in done.stderr
@@ -45,9 +54,9 @@ def test_auto_takes_dcgm_when_a_host_engine_answers(
 
 
 def test_doctor_explains_the_choice_for_each_gpu(
-    tmp_path: Path, engine: dict[str, str], stub_library: Path
+    tmp_path: Path, engine: dict[str, str], open_port: str, stub_library: Path
 ) -> None:
-    config = write_config(tmp_path, FAKE, stub_library)
+    config = write_config(tmp_path, FAKE, stub_library, open_port)
     done = run_process(tmp_path, "doctor", "-c", config, extra=engine)
     assert done.returncode == 0, done.stdout
     assert "this one is used" in next(x for x in done.stdout.splitlines() if "+ dcgm" in x)
@@ -55,13 +64,13 @@ def test_doctor_explains_the_choice_for_each_gpu(
     assert done.stdout.count("+ dcgm: profiling through gpm") == 2
 
 
-def test_dcgm_by_name_must_work_and_the_error_names_what_was_tried(tmp_path: Path) -> None:
+def test_a_check_of_dcgm_that_is_not_there_fails_and_names_what_was_tried(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     settings = "{bindings_path: /nonexistent}"
     path.write_text(f"receivers: {{gpu: {{source: dcgm, dcgm: {settings}}}}}\n")
-    done = run(tmp_path, "run", "-c", str(path))
+    done = run_process(tmp_path, "run", "--check", "-c", str(path))
     assert done.returncode == 1
-    assert done.stderr.startswith("otel-ofu: dcgm: ")
+    assert "dcgm: no Python bindings of DCGM" in done.stderr
     assert "/nonexistent" in done.stderr
     assert "Traceback" not in done.stderr
 

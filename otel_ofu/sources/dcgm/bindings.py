@@ -8,6 +8,7 @@ datacenter-gpu-manager-4-core.
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import os
 import platform
@@ -171,11 +172,28 @@ def _no_library(
     folder: Path, major: int | None, searched: Sequence[Path], detail: str
 ) -> SourceUnavailable:
     name = f"libdcgm.so.{major if major is not None else 'N'}"
+    if refused := [text for p in searched if (text := _refused(p / name))]:
+        # The bindings call a library that cannot be loaded not found.
+        return SourceUnavailable(
+            f"bindings in {folder} could not load {name}: {'; '.join(refused)}",
+            "install what the library misses, or a package for this system; " + _client_remedy(),
+        )
     folders = ", ".join(map(str, searched))
     return SourceUnavailable(
         f"bindings in {folder} could not load {name} ({detail}); searched {folders}",
         _client_remedy(),
     )
+
+
+def _refused(library: Path) -> str:
+    """Why the system cannot load a library that is there; its text names the file."""
+    if not library.is_file():
+        return ""
+    try:
+        ctypes.CDLL(str(library))
+    except OSError as error:
+        return str(error)
+    return ""
 
 
 def _client_remedy() -> str:

@@ -8,6 +8,7 @@ asks, step by step, so that a step that hangs leaves what the steps before it fo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import msgspec
 
@@ -17,7 +18,7 @@ from otel_ofu.sources.dcgm import bindings, codes
 from otel_ofu.sources.dcgm.bindings import Bindings
 from otel_ofu.sources.dcgm.engine import EngineError, HostEngine
 from otel_ofu.sources.dcgm.session import DcgmSession
-from otel_ofu.sources.dcgm.settings import EngineEndpoint, endpoint
+from otel_ofu.sources.dcgm.settings import EngineEndpoint, endpoint, refusal
 from otel_ofu.sources.dcgm.wire import (
     DcgmProbe,
     DcgmTarget,
@@ -33,21 +34,30 @@ LONGEST_WAIT_S = 30.0
 VERSION_WAIT_S = 300.0
 """After a refusal that only an upgrade can change."""
 
-Load = Callable[[str, str], Bindings]
+SLOW_S = 2.0
+"""A peer that gives no answer for so long hangs; one that is no engine ends the connection at once.
+Starting value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """The ways out of the process: how the vendor's client is found, and whether a port is open."""
+
+    load: Callable[[str, str], Bindings] = bindings.load
+    refusal: Callable[[EngineEndpoint], str] = refusal
 
 
 class DcgmClient:
-    """Used by one thread. `load` is exchanged in tests."""
+    """Used by one thread. `doors` are exchanged in tests."""
 
-    def __init__(self, start: StartRequest, clock: Clock, load: Load = bindings.load) -> None:
+    def __init__(self, start: StartRequest, clock: Clock, doors: Doors | None = None) -> None:
         self._start = start
         self._clock = clock
-        self._load = load
+        self._doors = doors or Doors()
         self._bindings: Bindings | None = None
         self._session: DcgmSession | None = None
         self._targets: list[DcgmTarget] = []
         self._epoch = 0
-        self._logged: set[str] = set()
         self._wait_s = FIRST_WAIT_S
         self._next_try_s = 0.0
         self._failure = FailureReply(message="not connected yet")
@@ -87,12 +97,13 @@ class DcgmClient:
             of_target=samples,
             watched_since_s=session.watched_since_s,
             paused=session.paused,
-            notes=list(self._unsaid(session)),
+            troubles=session.troubles(),
         )
 
     def _connect(self) -> DcgmSession:
         try:
-            self._session = open_session(self._start, self._clock, self._loaded())
+            loaded = self._loaded()
+            self._session = open_session(self._start, self._clock, loaded, self._doors)
         except SourceUnavailable as error:
             raise _UnavailableError(error) from error
         self._wait_s = FIRST_WAIT_S
@@ -102,18 +113,12 @@ class DcgmClient:
     def _loaded(self) -> Bindings:
         if self._bindings is None:
             settings = self._start.settings
-            self._bindings = self._load(settings.bindings_path, settings.library_path)
+            self._bindings = self._doors.load(settings.bindings_path, settings.library_path)
         return self._bindings
 
     def _renew(self, session: DcgmSession) -> None:
         self._epoch += 1
         self._targets = session.targets()
-
-    def _unsaid(self, session: DcgmSession) -> Iterator[str]:
-        for note in session.notes():
-            if note not in self._logged:
-                self._logged.add(note)
-                yield note
 
     def _failed(self, error: EngineError) -> FailureReply:
         if error.code == codes.TIMEOUT and self._session is not None:
@@ -140,9 +145,9 @@ class _UnavailableError(EngineError):
         self.unavailable = error
 
 
-def open_session(start: StartRequest, clock: Clock, loaded: Bindings) -> DcgmSession:
+def open_session(start: StartRequest, clock: Clock, loaded: Bindings, doors: Doors) -> DcgmSession:
     """Connect and start all watches; nothing stays behind in the engine when that fails."""
-    engine = connect(loaded, endpoint(start.settings))
+    engine = connect(loaded, endpoint(start.settings), clock, doors)
     try:
         return DcgmSession(engine, start, clock)
     except BaseException:
@@ -150,50 +155,66 @@ def open_session(start: StartRequest, clock: Clock, loaded: Bindings) -> DcgmSes
         raise
 
 
-def connect(loaded: Bindings, where: EngineEndpoint) -> HostEngine:
+def connect(
+    loaded: Bindings, where: EngineEndpoint, clock: Clock, doors: Doors | None = None
+) -> HostEngine:
     """A connection over which the engine has answered: making one proves nothing."""
+    if why := (doors or Doors()).refusal(where):
+        raise EngineError(codes.CONNECTION_LOST, why, f"connect to {where}")
+    began_s = clock.monotonic_s()
     engine = HostEngine(loaded, where)
     try:
         engine.gpu_ids()
     except EngineError as error:
         engine.close()
         if error.code == codes.CONNECTION_LOST:
-            raise NotAnEngineError(where) from error
+            raise SilentPeerError(where, clock.monotonic_s() - began_s) from error
         raise
     return engine
 
 
-class NotAnEngineError(EngineError):
-    """Somebody listens, but answers nothing that DCGM understands."""
+class SilentPeerError(EngineError):
+    """Somebody listens, but hangs, or answers nothing that DCGM understands."""
 
-    def __init__(self, where: EngineEndpoint) -> None:
-        detail = f"{where} accepts connections but is not a DCGM host engine"
-        super().__init__(codes.CONNECTION_LOST, detail, "list the GPUs")
+    def __init__(self, where: EngineEndpoint, waited_s: float) -> None:
+        if waited_s >= SLOW_S:
+            detail = f"{where} accepts connections but gave no answer for {waited_s:.0f} s"
+            code, self.remedy = codes.TIMEOUT, codes.RESTART_ENGINE
+        else:
+            detail = f"{where} accepts connections but is not a DCGM host engine"
+            code, self.remedy = codes.CONNECTION_LOST, "set address to where nv-hostengine listens"
+        super().__init__(code, detail, "list the GPUs")
 
 
 def failure_of(error: EngineError, start: StartRequest) -> FailureReply:
     """An engine's refusal as a sentence that names what was tried."""
     if isinstance(error, _UnavailableError):
         cause = error.unavailable
-        return FailureReply(message=str(cause), remedy=cause.remedy, unavailable=True)
-    if isinstance(error, NotAnEngineError):
         return FailureReply(
-            message=error.detail, remedy="set address to where nv-hostengine listens"
+            message=str(cause), remedy=cause.remedy, reason="no_client", unavailable=True
         )
-    where = endpoint(start.settings)
+    reason = codes.FAILURES.get(error.code, "failed")
+    if isinstance(error, SilentPeerError):
+        return FailureReply(message=error.detail, remedy=error.remedy, reason=reason)
     known = codes.trouble(error.code, error.detail)
-    what = known.detail
     if error.code == codes.CONNECTION_LOST:
-        what = f"no DCGM host engine answers at {where}"
-    return FailureReply(message=f"{what} (to {error.call}: {error.code})", remedy=known.remedy)
+        message = f"no DCGM host engine answers at {endpoint(start.settings)}: {error.detail}"
+    else:
+        message = f"{known.detail} (to {error.call}: {error.code})"
+    return FailureReply(message=message, remedy=known.remedy, reason=reason)
 
 
-def reports(start: StartRequest, clock: Clock, load: Load = bindings.load) -> Iterator[DcgmProbe]:
-    """After each step all that is known; the last one is `complete`."""
+def reports(start: StartRequest, clock: Clock, doors: Doors | None = None) -> Iterator[DcgmProbe]:
+    """After each step all that is known; the last one is `complete`.
+
+    The first one says that the vendor's client is loaded: from then on the engine is waited for.
+    """
+    doors = doors or Doors()
     settings = start.settings
-    report = DcgmProbe(address=str(endpoint(settings)))
+    where = endpoint(settings)
+    report = DcgmProbe(address=str(where))
     try:
-        loaded = load(settings.bindings_path, settings.library_path)
+        loaded = doors.load(settings.bindings_path, settings.library_path)
     except SourceUnavailable as error:
         yield _with(report, str(error), error.remedy, complete=True)
         return
@@ -202,18 +223,18 @@ def reports(start: StartRequest, clock: Clock, load: Load = bindings.load) -> It
     )
     yield report
     try:
-        yield from _of_engine(report, start, clock, loaded)
+        yield from _of_engine(report, start, clock, connect(loaded, where, clock, doors))
     except EngineError as error:
         failure = failure_of(error, start)
         yield _with(report, failure.message, failure.remedy, complete=True)
 
 
 def _of_engine(
-    report: DcgmProbe, start: StartRequest, clock: Clock, loaded: Bindings
+    report: DcgmProbe, start: StartRequest, clock: Clock, engine: HostEngine
 ) -> Iterator[DcgmProbe]:
-    engine = connect(loaded, endpoint(start.settings))
     try:
         report = _versions(report, engine)
+        report = msgspec.structs.replace(report, gpus=len(engine.gpu_ids()))
         yield report
         yield _profiling(report, start, clock, engine)
     finally:
@@ -247,7 +268,7 @@ def _profiling(
     for state in states:
         if not state.ok:
             report = _with(report, f"{state.uuid}: no profiling: {state.reason}", state.remedy)
-    if not session.targets():
+    if not report.gpus:
         report = _with(report, "the host engine sees no GPU", codes.INSTALL_DRIVER)
     return msgspec.structs.replace(report, profiling=tuple(states), complete=True)
 

@@ -22,6 +22,7 @@ FUNCTION_NOT_FOUND = -20
 CONNECTION_LOST = -21
 LIMIT_REACHED = -24
 LIBRARY_NOT_FOUND = -25
+MODULE_NOT_LOADED = -33
 MULTI_PASS = -38
 PAUSED = -54
 DRIVER_NOT_LOADED = -56
@@ -39,8 +40,12 @@ def install(package: str) -> str:
 
 
 INSTALL_CLIENT = install("datacenter-gpu-manager-4-core")
-INSTALL_PROFILING = (
-    install("datacenter-gpu-manager-4-proprietary") + "; then sudo systemctl restart nvidia-dcgm"
+_THEN_RESTART = "; then sudo systemctl restart nvidia-dcgm"
+INSTALL_PROFILING = install("datacenter-gpu-manager-4-proprietary") + _THEN_RESTART
+REINSTALL_3 = (
+    "the module is part of DCGM 3, so this installation is not complete: Debian/Ubuntu: sudo "
+    "apt-get install --reinstall datacenter-gpu-manager; RHEL: sudo dnf reinstall "
+    "datacenter-gpu-manager" + _THEN_RESTART
 )
 INSTALL_DRIVER = (
     install("cuda-drivers")
@@ -59,6 +64,21 @@ MATCH_VERSIONS = (
     "--only-upgrade datacenter-gpu-manager-4-core; RHEL: sudo dnf upgrade "
     "datacenter-gpu-manager-4-core; then sudo systemctl restart nvidia-dcgm"
 )
+
+
+_LAST_WITH_MODULE = 3
+"""Of DCGM 4 the profiling module is a package of its own."""
+
+FAILURES = {
+    TIMEOUT: "timeout",
+    CONNECTION_LOST: "not_reachable",
+    LIMIT_REACHED: "no_free_group",
+    LIBRARY_NOT_FOUND: "no_client",
+    DRIVER_NOT_LOADED: "no_driver",
+    VERSION_MISMATCH: "version_mismatch",
+    FUNCTION_NOT_FOUND: "version_mismatch",
+}
+"""Words to count by, of what an engine fails with as a whole; `failed` for the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +126,7 @@ _TROUBLES = {
         ALLOW_PROFILING,
     ),
     -32: DcgmTrouble(GapReason.NOT_SUPPORTED, "the field is not for this call"),
-    -33: DcgmTrouble(
+    MODULE_NOT_LOADED: DcgmTrouble(
         GapReason.NOT_SUPPORTED, "the engine has no profiling module loaded", INSTALL_PROFILING
     ),
     -34: DcgmTrouble(
@@ -137,9 +157,14 @@ _TROUBLES = {
 }
 
 
-def trouble(code: int, detail: str = "") -> DcgmTrouble:
-    """What a code means; unknown codes keep the number and DCGM's own text."""
+def trouble(code: int, detail: str = "", engine_major: int | None = None) -> DcgmTrouble:
+    """What a code means; unknown codes keep the number and DCGM's own text.
+
+    The remedy is that for an engine of `engine_major`, where it matters.
+    """
     known = _TROUBLES.get(code)
+    if known is not None and code == MODULE_NOT_LOADED and engine_major == _LAST_WITH_MODULE:
+        return DcgmTrouble(known.reason, known.detail, REINSTALL_3)
     if known is not None:
         return known
     return DcgmTrouble(GapReason.FAILED, f"DCGM error {code}" + (f": {detail}" if detail else ""))

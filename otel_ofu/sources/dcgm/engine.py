@@ -183,6 +183,14 @@ class HostEngine:
         states = {m.id: m.status for m in answer.statuses[: answer.numStatuses]}
         return states.get(_PROFILING_MODULE) == _MODULE_PAUSED
 
+    def major(self) -> int | None:
+        """Of the host engine's version, or of the client's where it hides its own."""
+        try:
+            first = self.engine_version().partition(".")[0]
+        except EngineError:
+            return self._dcgm.major
+        return int(first) if first.isdigit() else self._dcgm.major
+
     def library_version(self) -> str:
         with self._call("read the version of the library"):
             return version(self._agent.dcgmVersionInfo())

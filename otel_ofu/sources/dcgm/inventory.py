@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from otel_ofu.model import Device
+from otel_ofu.model import Device, Trouble
 from otel_ofu.sources.dcgm import codes
 from otel_ofu.sources.dcgm.codes import blank_reason
 from otel_ofu.sources.dcgm.engine import (
@@ -59,7 +59,7 @@ class DcgmInventory:
 
     units: tuple[DcgmUnit, ...]
     layout: tuple[object, ...]
-    notes: tuple[str, ...] = ()
+    troubles: tuple[Trouble, ...] = ()
 
 
 def layout(engine: HostEngine) -> tuple[object, ...]:
@@ -68,7 +68,7 @@ def layout(engine: HostEngine) -> tuple[object, ...]:
 
 
 def take(engine: HostEngine) -> DcgmInventory:
-    """Ask the engine for everything it sees. GPUs without a UUID are noted and left out."""
+    """Ask the engine for everything it sees. GPUs without a UUID are left out, with a trouble."""
     gpus, mig = engine.gpu_ids(), _mig(engine)
     entities = [(GPU, i) for i in gpus] + [m.entity for m in mig]
     facts = _facts(engine, entities)
@@ -76,8 +76,11 @@ def take(engine: HostEngine) -> DcgmInventory:
     units = [_gpu_unit(engine, (GPU, i), facts[GPU, i], driver) for i in gpus]
     units += _mig_units(mig, facts, {u.entity: u for u in units})
     nameless = [u.entity for u in units if not u.device.uuid]
-    notes = tuple(f"DCGM gives no UUID for entity {e}; it is left out" for e in nameless)
-    return DcgmInventory(tuple(u for u in units if u.device.uuid), (tuple(gpus), tuple(mig)), notes)
+    troubles = tuple(
+        Trouble(f"entity {e}", "no_uuid", "DCGM gives no UUID; it is left out") for e in nameless
+    )
+    named = tuple(u for u in units if u.device.uuid)
+    return DcgmInventory(named, (tuple(gpus), tuple(mig)), troubles)
 
 
 def all_known(engine: HostEngine, fields: Sequence[int]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
-from otel_ofu.model import Gap
+from otel_ofu.model import Gap, Trouble
 from otel_ofu.model.clock import Clock
 from otel_ofu.sources.dcgm import codes, inventory
 from otel_ofu.sources.dcgm.codes import BlankKind, DcgmTrouble, blank_reason
@@ -198,12 +198,13 @@ class DcgmSession:
         self._rescan_at_s = now_s + RESCAN_S
         return inventory.layout(self._engine) != self._inventory.layout
 
-    def notes(self) -> Iterator[str]:
-        """What an operator should read once."""
-        yield from self._inventory.notes
+    def troubles(self) -> list[Trouble]:
+        """What is refused or left out at present."""
+        troubles = list(self._inventory.troubles)
         for group in self.entity_groups:
             for field_group in group.field_groups:
-                yield from _group_notes(group, field_group)
+                troubles += _group_troubles(group, field_group)
+        return troubles
 
     def profiling(self) -> list[GpuProfiling]:
         """The state of profiling of every GPU and MIG instance."""
@@ -265,14 +266,16 @@ def _trouble_in(group: EntityGroup, field_id: int) -> DcgmTrouble | None:
     return None
 
 
-def _group_notes(group: EntityGroup, field_group: FieldGroup) -> Iterator[str]:
+def _group_troubles(group: EntityGroup, field_group: FieldGroup) -> Iterator[Trouble]:
     what = "profiling counters" if field_group.profiling else f"fields {field_group.fields}"
-    if field_group.trouble:
-        remedy = f" ({field_group.trouble.remedy})" if field_group.trouble.remedy else ""
-        yield f"{group.model}: no {what}: {field_group.trouble.detail}{remedy}"
+    refused = field_group.trouble
+    if refused:
+        remedy = f" ({refused.remedy})" if refused.remedy else ""
+        yield Trouble(group.model, refused.reason.value, f"no {what}: {refused.detail}{remedy}")
     for detail in dict.fromkeys(t.detail for t in field_group.left.values()):
         fields = [f for f, t in field_group.left.items() if t.detail == detail]
-        yield f"{group.model}: without profiling fields {fields}: {detail}"
+        reason = field_group.left[fields[0]].reason.value
+        yield Trouble(group.model, reason, f"without profiling fields {fields}: {detail}")
 
 
 def _profiling_of(unit: DcgmUnit, group: EntityGroup, field_group: FieldGroup) -> GpuProfiling:

@@ -1,4 +1,4 @@
-"""What a user can say about DCGM: enters text, leaves a checked endpoint."""
+"""What a user can say about DCGM: enters text, leaves a checked endpoint and whether it is open."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from otel_ofu.model.errors import SourceUnavailable
 from otel_ofu.net.this_machine import is_this_machine
 
 DEFAULT_PORT = 5555
+REACH_S = 2.0  # starting value
 MIN_INTERVAL_S = 0.1
 """Shorter profiling intervals are accepted by the engine and give wrong values (DCGM issue 310)."""
 
@@ -84,6 +85,28 @@ def _host_and_port(text: str) -> str:
     if not (port.isascii() and port.isdigit() and 0 < int(port) < 1 << 16):
         raise _unusable(text, f"the port must be 1 to 65535; {_ALLOWED}")
     return text
+
+
+def refusal(where: EngineEndpoint, timeout_s: float = REACH_S) -> str:
+    """Why nobody can be reached there, in the words of the system; empty if somebody can.
+
+    The vendor's client needs seconds to find out, since it tries again and again.
+    """
+    if where.kind == "embedded":
+        return ""
+    import socket  # noqa: PLC0415 - half a megabyte that an embedded engine does without
+
+    try:
+        if where.kind == "unix":
+            with socket.socket(socket.AF_UNIX) as one:
+                one.settimeout(timeout_s)
+                one.connect(where.address)
+        else:
+            host, _, port = where.address.rpartition(":")
+            socket.create_connection((host.strip("[]"), int(port)), timeout_s).close()
+    except OSError as error:
+        return (error.strerror or str(error)).lower()
+    return ""
 
 
 def _unusable(address: str, why: str) -> SourceUnavailable:

@@ -7,22 +7,27 @@ for `doctor`, and for the choice of a source.
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import msgspec
 
 from otel_ofu.catalog.registry import Registry, load_registry
-from otel_ofu.model import Gap, GapReason, Reading, Window
+from otel_ofu.model import Gap, GapReason, Reading, Trouble, Window
 from otel_ofu.model.clock import Clock
 from otel_ofu.model.errors import SourceError, SourceUnavailable
-from otel_ofu.sources.dcgm import codes
+from otel_ofu.sources.dcgm import bindings, codes
 from otel_ofu.sources.dcgm.child import STOP_GRACE_S, Channel, ChannelClosedError, Child
 from otel_ofu.sources.dcgm.fields import fields
 from otel_ofu.sources.dcgm.read import NAME, Interpreter, SampleTimes
-from otel_ofu.sources.dcgm.settings import MIN_INTERVAL_S, DcgmSettings, endpoint
+from otel_ofu.sources.dcgm.settings import (
+    MIN_INTERVAL_S,
+    DcgmSettings,
+    EngineEndpoint,
+    endpoint,
+    refusal,
+)
 from otel_ofu.sources.dcgm.wire import (
     DcgmProbe,
     DcgmTarget,
@@ -47,10 +52,12 @@ _FASTEST_CLOCK_S = 1.0
 """Starting values."""
 
 _PROBE_INTERVAL_S = 10.0
+_LOAD_S = 30.0
+"""For a child to start and to load the vendor's client: a third of a second of processor time, of
+which a container may have a tenth. Starting value."""
+
 _STOP_S = 0.5
 """For the child of a probe to end."""
-
-_log = logging.getLogger(__name__)
 
 
 def start_message(
@@ -96,7 +103,8 @@ class DcgmSource:
         self._epoch = 0
         self._targets: Sequence[DcgmTarget] = ()
         self._last_read_s: float | None = None
-        self._logged = ""
+        self._troubles: Sequence[Trouble] = ()
+        self._answered = False
 
     @property
     def name(self) -> str:
@@ -105,18 +113,24 @@ class DcgmSource:
     def read(self, now_s: float) -> Sequence[Reading]:
         """A reading of every device. SourceError when none was ever seen."""
         window = self._window(now_s)
-        reply = self._request()
+        reply = self._request() or self._late()
+        self._answered = isinstance(reply, SamplesReply)
         if isinstance(reply, SamplesReply):
             return self._interpret(reply, window)
-        if isinstance(reply, FailureReply):
-            text = reply.message
-            self._log_change(f"{text} ({reply.remedy})" if reply.remedy else text)
-        else:
-            text = f"host engine did not answer for {self._silent_s():.0f} s"
+        detail = f"{reply.message} ({reply.remedy})" if reply.remedy else reply.message
+        self._troubles = (Trouble(str(self._where), reply.reason, detail),)
         if not self._targets:
-            raise _error(reply, text)
-        gap = Gap(GapReason.FAILED, text)
+            raise _error(reply)
+        gap = Gap(GapReason.FAILED, reply.message)
         return [self._interpreter.failed(t, gap, window) for t in self._targets]
+
+    def troubles(self) -> Sequence[Trouble]:
+        """Why the last read gave nothing, or what the engine refused beside it."""
+        return self._troubles
+
+    def targets(self) -> Mapping[str, bool]:
+        """Whether the engine answered the last read."""
+        return {str(self._where): self._answered}
 
     def close(self) -> None:
         """End the child, within two seconds."""
@@ -153,7 +167,9 @@ class DcgmSource:
             self._restart_later()
             return FailureReply(
                 message=f"host engine did not answer for {silent_s:.0f} s; "
-                "its client process was ended and will be started again"
+                "its client process was ended and will be started again",
+                remedy=codes.RESTART_ENGINE,
+                reason="timeout",
             )
         return None
 
@@ -175,38 +191,35 @@ class DcgmSource:
         if channel is not None:
             channel.stop(grace_s)
 
+    def _late(self) -> FailureReply:
+        message = f"host engine did not answer for {self._silent_s():.0f} s"
+        return FailureReply(message=message, reason="timeout")
+
     def _silent_s(self) -> float:
         requested_s = self._requested_s
         return 0.0 if requested_s is None else self._clock.monotonic_s() - requested_s
 
     def _interpret(self, reply: SamplesReply, window: Window) -> list[Reading]:
         self._restart_wait_s = _FIRST_RESTART_S
-        self._logged = ""
+        self._troubles = reply.troubles
         if reply.targets is not None:
             self._targets = [_on_host(target, self._host) for target in reply.targets]
             self._epoch = reply.epoch
-        for note in reply.notes:
-            _log.warning("dcgm at %s: %s", self._where, note)
         moment = SampleTimes(
             self._clock.now_s(), reply.watched_since_s, self._start.watch_s, reply.paused
         )
         pairs = zip(self._targets, reply.of_target, strict=True)
         return [self._interpreter.reading(t, s, moment, window) for t, s in pairs]
 
-    def _log_change(self, text: str) -> None:
-        if text != self._logged:
-            self._logged = text
-            _log.warning("dcgm at %s: %s", self._where, text)
-
 
 def _on_host(target: DcgmTarget, host: str) -> DcgmTarget:
     return msgspec.structs.replace(target, device=replace(target.device, host=host))
 
 
-def _error(reply: Reply | None, text: str) -> SourceError:
-    if isinstance(reply, FailureReply) and reply.unavailable:
+def _error(reply: FailureReply) -> SourceError:
+    if reply.unavailable:
         return SourceUnavailable(reply.message, reply.remedy)
-    return SourceError(text)
+    return SourceError(reply.message)
 
 
 def probe(
@@ -215,11 +228,15 @@ def probe(
     *,
     registry: Registry | None = None,
     launch: Callable[[], Channel] = Child,
+    refused: Callable[[EngineEndpoint], str] = refusal,
 ) -> DcgmProbe:
-    """Ask a child of its own, for `timeout_s` seconds at most (and half a second to end it).
+    """Ask a child of its own; the engine has `timeout_s` seconds from when the child is up.
 
-    SourceUnavailable if the settings make no sense; everything else is a problem in the answer.
+    Where nobody listens, or no client of DCGM is installed, no child is started. SourceUnavailable
+    if the settings make no sense; everything else is a problem in the answer.
     """
+    if found := _preflight(settings, refused):
+        return found
     where = str(endpoint(settings))
     ids = [f.id for f in fields(registry or load_registry(), with_profiling=settings.profiling)]
     start = start_message(settings, ids, _PROBE_INTERVAL_S)
@@ -229,8 +246,26 @@ def probe(
         return DcgmProbe(address=where, problems=(ProbeProblem(str(error)),))
     if found.complete:
         return found
-    late = _late(found, timeout_s)
+    late = _late(found, timeout_s, is_embedded=settings.embedded)
     return msgspec.structs.replace(found, problems=(*found.problems, late))
+
+
+def _preflight(
+    settings: DcgmSettings, refused: Callable[[EngineEndpoint], str]
+) -> DcgmProbe | None:
+    """What can be known at once; None when only a child can tell more."""
+    where = endpoint(settings)
+    try:
+        bindings.locate(settings.bindings_path, bindings.SearchPaths())
+    except SourceUnavailable as error:
+        problem = ProbeProblem(str(error), error.remedy)
+    else:
+        why = refused(where)
+        if not why:
+            return None
+        text = f"no DCGM host engine answers at {where}: {why}"
+        problem = ProbeProblem(text, codes.START_ENGINE)
+    return DcgmProbe(address=str(where), problems=(problem,), complete=True)
 
 
 def _probe_reply(channel: Channel, start: StartRequest, timeout_s: float) -> DcgmProbe | None:
@@ -243,19 +278,23 @@ def _probe_reply(channel: Channel, start: StartRequest, timeout_s: float) -> Dcg
 
 
 def _last_report(channel: Channel, timeout_s: float) -> DcgmProbe | None:
+    report = channel.receive(_LOAD_S)
     deadline_s = time.monotonic() + timeout_s
-    report = None
-    while report is None or not report.complete:
+    while isinstance(report, DcgmProbe) and not report.complete:
         reply = channel.receive(max(0.0, deadline_s - time.monotonic()))
         if not isinstance(reply, DcgmProbe):
             break
         report = reply
-    return report
+    return report if isinstance(report, DcgmProbe) else None
 
 
-def _late(found: DcgmProbe, timeout_s: float) -> ProbeProblem:
+def _late(found: DcgmProbe, timeout_s: float, *, is_embedded: bool) -> ProbeProblem:
+    if not found.bindings_path:
+        return ProbeProblem(f"the DCGM client process was not ready within {_LOAD_S:g} s")
+    if is_embedded:
+        return ProbeProblem(f"the embedded engine did not answer within {timeout_s:g} s")
     if found.reachable:
-        return ProbeProblem(f"no answer about its GPUs within {timeout_s:g} s")
-    return ProbeProblem(
-        f"no answer from {found.address} within {timeout_s:g} s", codes.START_ENGINE
-    )
+        text = f"no answer about its GPUs within {timeout_s:g} s"
+    else:
+        text = f"{found.address} accepts connections but did not answer within {timeout_s:g} s"
+    return ProbeProblem(text, codes.RESTART_ENGINE)

@@ -189,7 +189,7 @@ class Watcher:
         except EngineError as error:
             if error.code in FATAL:
                 raise
-            field_group.trouble = codes.trouble(error.code, error.detail)
+            field_group.trouble = codes.trouble(error.code, error.detail, self._engine.major())
             field_group.retry_at_s = self._clock.monotonic_s() + RETRY_S
         else:
             field_group.trouble = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from otel_ofu.model import Device, Gap
+from otel_ofu.model import Device, Gap, Trouble
 from otel_ofu.sources.dcgm.settings import DcgmSettings
 
 MAX_FRAME_BYTES = 16 << 20
@@ -73,7 +73,8 @@ class ProbeRequest(msgspec.Struct, frozen=True, tag="probe"):
 class SamplesReply(msgspec.Struct, frozen=True, kw_only=True, tag="samples"):
     """`of_target[i]` are the samples of `targets[i]`; `targets` is absent when unchanged.
 
-    `watched_since_s` is when the present watches began; `paused` that profiling is.
+    `watched_since_s` is when the present watches began; `paused` that profiling is. `troubles` is
+    all that is refused or left out at present.
     """
 
     epoch: int
@@ -81,14 +82,18 @@ class SamplesReply(msgspec.Struct, frozen=True, kw_only=True, tag="samples"):
     of_target: list[list[DcgmSample]]
     watched_since_s: float
     paused: bool = False
-    notes: list[str] = []
+    troubles: list[Trouble] = []
 
 
 class FailureReply(msgspec.Struct, frozen=True, kw_only=True, tag="failure"):
-    """Nothing could be read; `unavailable` when it will not change by itself."""
+    """Nothing could be read; `unavailable` when it will not change by itself.
+
+    `reason` is a word to count by (`codes.FAILURES`).
+    """
 
     message: str
     remedy: str = ""
+    reason: str = "failed"
     unavailable: bool = False
 
 
@@ -102,8 +107,9 @@ class ProbeProblem(msgspec.Struct, frozen=True):
 class DcgmProbe(msgspec.Struct, frozen=True, kw_only=True, tag="report"):
     """What was found so far. Versions are empty where nothing gave them.
 
-    `address` is what was tried. `reachable`: an engine answered. `profiling` has one entry per
-    GPU or MIG instance and is empty if the time was over before. `complete` is False in that case.
+    `address` is what was tried. `reachable`: an engine answered. `gpus` is how many GPUs it sees,
+    None before it said so. `profiling` has one entry per GPU or MIG instance and is empty if the
+    time was over before. `complete` is False in that case.
     """
 
     address: str
@@ -112,6 +118,7 @@ class DcgmProbe(msgspec.Struct, frozen=True, kw_only=True, tag="report"):
     library_version: str = ""
     engine_version: str = ""
     reachable: bool = False
+    gpus: int | None = None
     profiling: tuple[GpuProfiling, ...] = ()
     problems: tuple[ProbeProblem, ...] = ()
     complete: bool = False

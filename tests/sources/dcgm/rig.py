@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,8 @@ from otel_ofu.model import Reading
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.sources.dcgm import bindings
 from otel_ofu.sources.dcgm.bindings import Bindings
-from otel_ofu.sources.dcgm.client import DcgmClient, reports
-from otel_ofu.sources.dcgm.settings import DcgmSettings
+from otel_ofu.sources.dcgm.client import DcgmClient, Doors, reports
+from otel_ofu.sources.dcgm.settings import DcgmSettings, EngineEndpoint
 from otel_ofu.sources.dcgm.source import DcgmSource
 from otel_ofu.sources.dcgm.wire import (
     FrameBuffer,
@@ -32,6 +32,7 @@ FAKE = Path(__file__).parent / "fake_dcgm" / "bindings" / "python3"
 MODULES = ("pydcgm", "dcgm_agent", "dcgm_structs", "dcgm_fields", "dcgmvalue", "fakedcgm_engine")
 START_S = 1_700_000_000.0
 INTERVAL_S = 10.0
+LOCAL = "127.0.0.1:5555"
 A10_GROUPS = [
     [0, 1, [1002, 1003, 1004, 1007]], [0, 3, [1008]], [1, 0, [1005]], [2, 0, [1009, 1010]],
     [3, 0, [1001]], [4, 0, [1011, 1012]],
@@ -55,8 +56,8 @@ def a10(gpu_id: int, **more: object) -> dict[str, Any]:
 class LocalChannel:
     """What the child process does, in this one: the same messages over the same wire format."""
 
-    def __init__(self, clock: VirtualClock, load: Callable[[str, str], Bindings]) -> None:
-        self._clock, self._load = clock, load
+    def __init__(self, clock: VirtualClock, doors: Doors) -> None:
+        self._clock, self._doors = clock, doors
         self._client: DcgmClient | None = None
         self._start: StartRequest | None = None
         self._frames = FrameBuffer()
@@ -67,13 +68,13 @@ class LocalChannel:
         match request:
             case StartRequest():
                 self._start = request
-                self._client = DcgmClient(request, self._clock, self._load)
+                self._client = DcgmClient(request, self._clock, self._doors)
             case ReadRequest():
                 assert self._client
                 self._frames.feed(frame(self._client.read(request)))
             case ProbeRequest():
                 assert self._start
-                for report in reports(self._start, self._clock, self._load):
+                for report in reports(self._start, self._clock, self._doors):
                     self._frames.feed(frame(report))
 
     def receive(self, timeout_s: float) -> Reply | None:
@@ -127,8 +128,14 @@ class Rig:
         return bindings.load(bindings_path, library_path)
 
     def _launch(self) -> LocalChannel:
-        self.channel = LocalChannel(self.clock, self.load)
+        self.channel = LocalChannel(self.clock, Doors(self.load, self.refusal))
         return self.channel
+
+    def refusal(self, where: EngineEndpoint) -> str:
+        """As `settings.refusal` of a machine on which the engine of this rig runs."""
+        state = self.state
+        listens = state.get("up", True) and where.address == state.get("listening", LOCAL)
+        return "" if listens or where.kind == "embedded" else "connection refused"
 
     def tick(self) -> Sequence[Reading]:
         """One interval later: what the source reads."""

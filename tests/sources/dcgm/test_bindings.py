@@ -112,6 +112,16 @@ def test_a_library_that_does_not_load_names_what_was_searched(tmp_path: Path) ->
         load(str(FAKE), "", SearchPaths(tmp_path))
 
 
+def test_a_library_that_the_system_refuses_is_named_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "state.json").write_text(json.dumps({"library_missing": True}))
+    put_library(tmp_path, "libdcgm.so.4")
+    with pytest.raises(SourceUnavailable) as caught:
+        load(str(FAKE), "", SearchPaths(tmp_path))
+    assert f"could not load libdcgm.so.4: {tmp_path}/usr/lib64/libdcgm.so.4: " in str(caught.value)
+    assert "file too short" in str(caught.value)
+    assert "searched" not in str(caught.value)
+
+
 def test_a_named_library_folder_must_have_the_library(tmp_path: Path) -> None:
     put_library(tmp_path, "libdcgm.so.4")
     with pytest.raises(SourceUnavailable, match=r"for libdcgm\.so\.4, found none in .*/empty"):

@@ -30,25 +30,30 @@ INTERVAL_S = 0.4
 class Live:
     """A source with a real child, and the file that scripts its engine."""
 
-    def __init__(self, path: Path, interval_s: float = INTERVAL_S) -> None:
+    def __init__(self, path: Path, address: str, interval_s: float = INTERVAL_S) -> None:
         self.path = path
+        self.address = address
         self.interval_s = interval_s
         self.children: list[Child] = []
         self.script(gpus=[h100(0), h100(1)])
         self.source = DcgmSource(
-            DcgmSettings(bindings_path=str(FAKE)),
+            self.settings,
             registry=load_registry(),
             clock=SystemClock(),
             interval_s=interval_s,
             launch=self._launch,
         )
 
+    @property
+    def settings(self) -> DcgmSettings:
+        return DcgmSettings(bindings_path=str(FAKE), address=self.address)
+
     def _launch(self) -> Child:
         self.children.append(Child())
         return self.children[-1]
 
     def script(self, **state: object) -> None:
-        state = {"gpus": [h100(0), h100(1)], **state}
+        state = {"gpus": [h100(0), h100(1)], "listening": self.address, **state}
         fresh = self.path.with_suffix(".new")
         fresh.write_text(json.dumps(state), "utf-8")
         fresh.replace(self.path)
@@ -70,12 +75,12 @@ class Live:
 
 
 @pytest.fixture
-def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Live]:
+def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, open_port: str) -> Iterator[Live]:
     path = tmp_path / "state.json"
     monkeypatch.setenv("FAKE_DCGM_STATE", str(path))
     # Users run programs like this; the vendor's deprecated names must not end ours.
     monkeypatch.setenv("PYTHONWARNINGS", "error::DeprecationWarning")
-    one = Live(path)
+    one = Live(path, open_port)
     yield one
     one.source.close()
     wait_until(lambda: not any(is_running(c) for c in one.children), "the end of the children")
@@ -142,7 +147,8 @@ from otel_ofu.sources.dcgm.child import Child
 from otel_ofu.sources.dcgm.settings import DcgmSettings
 from otel_ofu.sources.dcgm.wire import ReadRequest, StartRequest
 child = Child()
-child.send(StartRequest(DcgmSettings(bindings_path=sys.argv[1]), [100], 0.2, 0.2))
+settings = DcgmSettings(bindings_path=sys.argv[1], address=sys.argv[3])
+child.send(StartRequest(settings, [100], 0.2, 0.2))
 child.send(ReadRequest(0))
 child.receive(float(sys.argv[2]))
 print(child.pid, flush=True)
@@ -159,7 +165,7 @@ def test_a_child_does_not_outlive_its_parent(
     live.script(frozen=frozen, freeze_step_s=30.0)
     root = str(Path(__file__).parents[3])
     done = subprocess.run(
-        [sys.executable, "-c", PARENT, str(FAKE), str(wait_s)],
+        [sys.executable, "-c", PARENT, str(FAKE), str(wait_s), live.address],
         capture_output=True,
         text=True,
         check=False,
@@ -180,7 +186,8 @@ def test_what_the_vendor_prints_does_not_reach_the_protocol(live: Live, tmp_path
         (noisy / file.name).write_text(text, "utf-8")
     child = Child()
     try:
-        child.send(StartRequest(DcgmSettings(bindings_path=str(noisy)), [100], 1.0, 1.0))
+        settings = DcgmSettings(bindings_path=str(noisy), address=live.address)
+        child.send(StartRequest(settings, [100], 1.0, 1.0))
         child.send(ReadRequest(0))
         assert type(child.receive(HANGS_S)).__name__ == "SamplesReply"
         while b"hello from the vendor" not in child._errors:  # the two pipes are not in step
@@ -216,7 +223,7 @@ def test_nonsense_from_a_child_is_a_closed_channel(live: Live) -> None:
 
 def test_probe_tells_versions_and_profiling(live: Live) -> None:
     live.script(gpus=[h100(0), a10(1, profiling=-33)], library_version="4.6.0")
-    found = probe(DcgmSettings(bindings_path=str(FAKE)), HANGS_S)
+    found = probe(live.settings, HANGS_S)
     assert found.reachable
     assert found.complete
     assert (found.library_version, found.engine_version) == ("4.6.0", "4.6.0")
@@ -230,15 +237,15 @@ def test_probe_tells_versions_and_profiling(live: Live) -> None:
 
 def test_probe_of_a_frozen_engine_ends_in_time_and_keeps_what_it_learned(live: Live) -> None:
     live.script(frozen=True, freeze_step_s=0.05)
-    found = probe(DcgmSettings(bindings_path=str(FAKE)), 5.0)
+    found = probe(live.settings, 5.0)
     assert found.bindings_path == str(FAKE)
     assert not found.reachable
     assert not found.complete
-    assert "no answer from 127.0.0.1:5555 within 5 s" in found.problems[0].message
+    assert f"{live.address} accepts connections but did not" in found.problems[0].message
 
 
 def test_an_engine_that_answers_is_reachable_and_no_other(live: Live) -> None:
-    assert probe(DcgmSettings(bindings_path=str(FAKE)), HANGS_S).reachable
+    assert probe(live.settings, HANGS_S).reachable
     assert not probe(DcgmSettings(bindings_path="/nowhere"), HANGS_S).reachable
 
 

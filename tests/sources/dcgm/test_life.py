@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
 import pytest
 
-from otel_ofu.model import GapReason, Reading
+from otel_ofu.model import GapReason, Reading, Trouble
 from otel_ofu.model.errors import SourceError, SourceUnavailable
 from tests.sources.dcgm.conftest import MakeRig
 from tests.sources.dcgm.rig import Rig, h100
@@ -42,16 +41,32 @@ def test_while_the_engine_is_away_known_devices_have_gaps(rig: MakeRig) -> None:
     assert back[-1].values["tensor_active"] == 0.4375
 
 
-def test_an_absent_engine_is_an_error_that_names_address_and_remedy(
-    rig: MakeRig, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_absent_engine_is_an_error_that_names_address_and_remedy(rig: MakeRig) -> None:
     one = rig({"up": False}, address="gpu-node:6000")
-    with caplog.at_level(logging.WARNING):
-        for _ in range(3):
-            with pytest.raises(SourceError, match="no DCGM host engine answers at gpu-node:6000"):
-                one.tick()
-    assert len(caplog.records) == 1
-    assert "systemctl enable --now nvidia-dcgm" in caplog.text
+    seen: list[Trouble] = []
+    for _ in range(3):
+        with pytest.raises(SourceError, match="no DCGM host engine answers at gpu-node:6000"):
+            one.tick()
+        seen += one.source.troubles()
+    assert len(set(seen)) == 1
+    assert (seen[0].target, seen[0].reason) == ("gpu-node:6000", "not_reachable")
+    assert "connection refused (sudo systemctl enable --now nvidia-dcgm" in seen[0].detail
+    assert one.source.targets() == {"gpu-node:6000": False}
+
+
+def test_an_engine_that_answers_has_no_troubles(rig: MakeRig) -> None:
+    one = rig({"gpus": [h100(0)]})
+    one.ready()
+    assert list(one.source.troubles()) == []
+    assert one.source.targets() == {"127.0.0.1:5555": True}
+
+
+def test_a_closed_port_costs_no_time_in_the_client(rig: MakeRig) -> None:
+    one = rig({"up": False})
+    before_s = one.clock.monotonic_s()
+    with pytest.raises(SourceError):
+        read(one)
+    assert one.clock.monotonic_s() == before_s
 
 
 def test_connecting_is_tried_less_and_less_often(rig: MakeRig) -> None:
@@ -60,7 +75,6 @@ def test_connecting_is_tried_less_and_less_often(rig: MakeRig) -> None:
     for _ in range(60):
         with pytest.raises(SourceError):
             one.tick()
-    # Each try takes 5 s in the client; without waiting between them there would be 60 of them.
     one.state["up"] = True
     waits = one.channel._client._wait_s if one.channel and one.channel._client else 0
     assert waits == 30.0
@@ -70,6 +84,15 @@ def test_a_port_that_speaks_something_else_is_called_no_engine(rig: MakeRig) -> 
     one = rig({"speaks": "http", "listening": "127.0.0.1:8080"}, address="127.0.0.1:8080")
     with pytest.raises(SourceError, match=r":8080 accepts connections but is not a DCGM"):
         read(one)
+
+
+def test_an_engine_that_accepts_and_hangs_is_to_be_restarted(rig: MakeRig) -> None:
+    one = rig({"gpus": [h100(0)], "mute_s": 60.0})
+    with pytest.raises(SourceError, match="accepts connections but gave no answer for 60 s"):
+        read(one)
+    detail = one.source.troubles()[0].detail
+    assert "systemctl restart nvidia-dcgm" in detail
+    assert "enable --now" not in detail
 
 
 def test_a_unix_socket_is_an_address(rig: MakeRig) -> None:
@@ -132,12 +155,10 @@ def test_few_groups_are_used_for_a_whole_node(rig: MakeRig) -> None:
     assert all(len(ids) <= 128 for _, ids in connection.field_groups.values())
 
 
-def test_a_gpu_without_uuid_is_left_out_and_told(
-    rig: MakeRig, caplog: pytest.LogCaptureFixture
-) -> None:
-    readings = rig({"gpus": [h100(0), h100(1, uuid="")]}).ready()
-    assert [r.device.uuid for r in readings] == ["GPU-0"]
-    assert "no UUID" in caplog.text
+def test_a_gpu_without_uuid_is_left_out_with_a_trouble(rig: MakeRig) -> None:
+    one = rig({"gpus": [h100(0), h100(1, uuid="")]})
+    assert [r.device.uuid for r in one.ready()] == ["GPU-0"]
+    assert [t.reason for t in one.source.troubles()] == ["no_uuid"]
 
 
 def test_an_engine_that_sees_no_gpu_gives_no_readings(rig: MakeRig) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import pytest
@@ -137,14 +136,32 @@ def test_each_refusal_has_its_own_words_and_plain_fields_go_on(
     assert reading.values["sm_clock"] == 1410e6
 
 
-def test_the_missing_package_is_said_once(rig: MakeRig, caplog: pytest.LogCaptureFixture) -> None:
-    one = rig({"gpus": [a10(0, profiling=-33)]})
-    with caplog.at_level(logging.WARNING):
-        one.ready()
-        for _ in range(20):
-            one.tick()
-    said = [r for r in caplog.records if "datacenter-gpu-manager-4-proprietary" in r.getMessage()]
-    assert len(said) == 1
+@pytest.mark.parametrize(
+    ("engine", "package", "other"),
+    [
+        ("4.6.0", "apt-get install datacenter-gpu-manager-4-proprietary", "reinstall"),
+        ("3.3.9", "apt-get install --reinstall datacenter-gpu-manager;", "manager-4"),
+    ],
+)
+def test_the_missing_module_is_one_trouble_with_the_package_of_that_engine(
+    rig: MakeRig, engine: str, package: str, other: str
+) -> None:
+    one = rig(
+        {
+            "gpus": [a10(0, profiling=-33)],
+            "engine_version": engine,
+            "bindings_major": int(engine[0]),
+        }
+    )
+    one.ready()
+    seen = set()
+    for _ in range(20):
+        one.tick()
+        seen |= {t for t in one.source.troubles() if "module" in t.detail}
+    assert len(seen) == 1
+    detail = seen.pop().detail
+    assert package in detail
+    assert other not in detail
 
 
 def tries(one: Rig) -> int:

@@ -107,7 +107,7 @@ def test_nothing_is_left_in_the_engine(found: DcgmProbe) -> None:
     if settings().embedded:
         pytest.skip("an embedded engine ends with its child")
     loaded = bindings.load(settings().bindings_path, settings().library_path)
-    engine = connect(loaded, endpoint(settings()))
+    engine = connect(loaded, endpoint(settings()), SystemClock())
     try:
         system = engine._handle.GetSystem()
         before = len(system.GetAllGroupIds())

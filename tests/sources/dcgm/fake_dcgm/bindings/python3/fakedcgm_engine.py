@@ -113,6 +113,9 @@ class FakeEngine:
         if handle is None or handle not in self.connections:
             raise Refused(-1)
         self._freeze()
+        if mute_s := self.get("mute_s", 0.0):  # accepts and answers nothing
+            self._wait(mute_s)
+            raise Refused(-21)
         connection = self.connections[handle]
         if not self._is_alive(connection) or self.get("speaks", "dcgm") != "dcgm":
             raise Refused(-21)
