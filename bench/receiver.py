@@ -279,7 +279,7 @@ def _first_child(pid: int) -> int:
 def _serve() -> None:
     free = ListenerSettings(endpoint="127.0.0.1:0")
     store = Store(load_registry(), step_s=STEP_S)
-    receiver = OtlpReceiver(OtlpReceiverSettings(http=free, grpc=free), store)
+    receiver = OtlpReceiver(OtlpReceiverSettings(http=free, grpc=free), Buffer(store))
     receiver.start()
     assert receiver.http is not None
     assert receiver.grpc is not None

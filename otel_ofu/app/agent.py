@@ -21,8 +21,8 @@ from otel_ofu.app.scheduler import Scheduler
 from otel_ofu.app.sources import ChosenSource
 from otel_ofu.model.clock import Clock, SystemClock
 from otel_ofu.model.errors import ConfigError, Problem
-from otel_ofu.receive import OtlpReceiver
-from otel_ofu.store import Store
+from otel_ofu.receive import Buffer, OtlpReceiver
+from otel_ofu.store import FleetState, Store
 
 log = logging.getLogger(__name__)
 
@@ -33,13 +33,13 @@ POLL_S = 2.0
 CLOSE_SOURCE_S = 1.0
 
 
-def receiver(prepared: PreparedConfig, store: Store) -> OtlpReceiver | None:
+def receiver(prepared: PreparedConfig, store: Store, fleet: FleetState) -> OtlpReceiver | None:
     """Listens from now on. ConfigError for an address or a file that cannot be used."""
     settings = prepared.config.receivers.otlp
     if not settings.listens:
         return None
     try:
-        return OtlpReceiver(settings, store, names=prepared.names)
+        return OtlpReceiver(settings, Buffer(store, fleet), names=prepared.names)
     except ValueError as error:
         raise ConfigError([Problem("receivers.otlp", 0, 0, str(error))]) from error
 
@@ -51,7 +51,10 @@ class Agent:
         self._config = config = prepared.config
         self._pipeline = pipeline
         self._clock: Clock = SystemClock()
-        self._receiver = receiver(prepared, pipeline.rules.store) if pipeline.rules else None
+        if chosen.name == "none":
+            pipeline.fleet = FleetState.open(pipeline.state_dir)
+        rules, fleet = pipeline.rules, pipeline.fleet
+        self._receiver = receiver(prepared, rules.store, fleet) if rules else None
         self._job_reports = JobReports(follower(config, self._clock), self._receiver, self._clock)
         self._work = work(prepared, chosen, pipeline, self._job_reports, self._clock)
         pipeline.telemetry.meter.watch("logs", self._job_reports.counts)

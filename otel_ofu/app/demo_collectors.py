@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from otel_ofu.app.collectors import CollectedValues
-from otel_ofu.app.job_reports import job_settings
 from otel_ofu.app.prepare import PreparedConfig
 from otel_ofu.derive.jobs import JobAggregator
 from otel_ofu.model import Entity, Observation
@@ -23,7 +22,7 @@ class DemoCollector:
     def __init__(self, prepared: PreparedConfig, source: DemoSource, host: str) -> None:
         self._source = source
         self._node = Entity("node", host, {"host.name": host})
-        self._aggregator = JobAggregator(job_settings(prepared.config.jobs))
+        self._aggregator = JobAggregator()
         self._flags = sorted(flag.id for flag in prepared.flags.watched)
 
     def collect(self, observations: Sequence[Observation], now_s: float) -> CollectedValues:

@@ -23,7 +23,7 @@ from otel_ofu.model import Entity, Observation, Window
 from otel_ofu.model.clock import Clock
 from otel_ofu.model.log_once import LogOnce
 from otel_ofu.receive import OtlpReceiver
-from otel_ofu.store import Store
+from otel_ofu.store import FleetState, JobTimeSums, Store
 
 log = logging.getLogger(__name__)
 
@@ -34,8 +34,10 @@ def follower(config: Config, clock: Clock) -> Follower | None:
 
 
 def job_settings(jobs: Jobs) -> JobFigureSettings:
-    """What the GPU time of jobs is held against."""
-    return JobFigureSettings(float(jobs.target_ofu), float(jobs.idle_below))
+    """What the GPU time of jobs is held against, and how long a gateway waits for data."""
+    return JobFigureSettings(
+        float(jobs.target_ofu), float(jobs.idle_below), float(jobs.allowed_lateness)
+    )
 
 
 class JobReports:
@@ -123,11 +125,27 @@ def _values(report: JobReport) -> Iterator[tuple[str, float]]:
             yield key, value
 
 
+class TimeStorage:
+    """Keeps the totals of jobs over a restart; called before they are exported."""
+
+    def __init__(self, times: JobTimeSums) -> None:
+        self.times = times
+        self._once = LogOnce(log, "totals of jobs ")
+
+    def save(self, now_s: float) -> None:
+        """A disk that does not take them is logged once for each cause."""
+        try:
+            self.times.save(now_s)
+        except OSError as error:
+            self._once.log(f"cannot be written: {error.strerror}; they are kept in memory")
+
+
 class JobCollector:
     """The jobs on this node's GPUs: their OFU from counters, their MFU from what they report."""
 
-    def __init__(self, config: Config, reports: JobReports) -> None:
-        self._aggregator = JobAggregator(job_settings(config.jobs))
+    def __init__(self, reports: JobReports, times: JobTimeSums | None = None) -> None:
+        self._storage = TimeStorage(times or JobTimeSums())
+        self._aggregator = JobAggregator(self._storage.times)
         self._reports = reports
 
     def collect(self, observations: Sequence[Observation], now_s: float) -> CollectedValues:
@@ -137,25 +155,35 @@ class JobCollector:
         figures = self._reports.figures(now_s)
         observed = self._aggregator.aggregate(observations, shares, figures)
         observed = [_with_reported(o, figures.get(o.entity.id, {})) for o in observed]
+        self._storage.save(now_s)
         known = {o.entity.id: o.entity for o in observed}
         logged = [_of(known.get(o.entity.id, o.entity), o) for o in logged]
         pushed = [_of(known.get(o.entity.id, o.entity), o) for o in pushed]
-        return CollectedValues([*observed, *logged], [*observed, *logged, *pushed])
+        living = [o for o in observed if o.entity.id in jobs]
+        return CollectedValues([*living, *logged], [*observed, *logged, *pushed])
 
 
 class FleetCollector:
     """A gateway: the jobs over all nodes that send to it."""
 
-    def __init__(self, config: Config, store: Store, reports: JobReports) -> None:
-        self._jobs = FleetJobs(store, job_settings(config.jobs))
+    def __init__(
+        self, config: Config, store: Store, reports: JobReports, fleet: FleetState
+    ) -> None:
+        self._jobs = FleetJobs(store, job_settings(config.jobs), fleet)
+        self._storage = TimeStorage(fleet.times)
         self._reports = reports
 
     def collect(self, observations: Sequence[Observation], now_s: float) -> CollectedValues:  # noqa: ARG002
         logged, pushed = self._reports.take(())
         observed = self._jobs.tick(now_s)
+        self._storage.save(now_s)  # no less than what is exported, which must never fall
         # For the rules alone: what came here goes on as it came.
         figures = self._reports.figures(now_s)
-        standing = [_with_reported(o, figures.get(o.entity.id, {})) for o in observed]
+        living = [o for o in observed if o.entity.kind != "job" or o.entity.id in self._jobs.held]
+        standing = [
+            _with_reported(o, figures.get(o.entity.id, {})) if "job_coverage" in o.values else o
+            for o in living
+        ]
         return CollectedValues([*standing, *logged], [*observed, *logged, *pushed])
 
 

@@ -19,7 +19,7 @@ from otel_ofu.app.source_selector import SourceSelector
 from otel_ofu.app.sources import ChosenSource
 from otel_ofu.config import Config
 from otel_ofu.model.clock import Clock
-from otel_ofu.store import Store
+from otel_ofu.store import JobTimeSums, Store
 
 BUDGET = 0.8
 """The share of an interval that a round waits for its source."""
@@ -66,7 +66,8 @@ class NodeWorker:
             if isinstance(collector, FlagCollector):
                 pipeline.telemetry.meter.watch("flags", collector.counts)
         pipeline.collectors += found
-        pipeline.collectors.append(JobCollector(config, reports))
+        times = JobTimeSums(pipeline.state_dir / "job-time.bin" if pipeline.state_dir else None)
+        pipeline.collectors.append(JobCollector(reports, times))
         self._finder = job_finder(
             config, gpu_processes.processes, self._sampler.devices, self._sampler.source_owners
         )
@@ -99,7 +100,7 @@ class GatewayWorker:
         self, config: Config, pipeline: Pipeline, store: Store, reports: JobReports
     ) -> None:
         self._pipeline = pipeline
-        pipeline.collectors.append(FleetCollector(config, store, reports))
+        pipeline.collectors.append(FleetCollector(config, store, reports, pipeline.fleet))
 
     def tick(self, now_s: float) -> None:  # noqa: ARG002 - the pipeline has a clock
         self._pipeline.take(())

@@ -12,9 +12,11 @@ from pathlib import Path
 
 from otel_ofu.app.collectors import Collector
 from otel_ofu.app.findings import FindingLog
+from otel_ofu.app.job_reports import job_settings
 from otel_ofu.app.rules import AgentRules, RulesContext
 from otel_ofu.app.telemetry import Dependencies, Telemetry
 from otel_ofu.config import Config
+from otel_ofu.derive.gpu_time import GpuTimeMeter
 from otel_ofu.diagnose import card
 from otel_ofu.export.finding import finding_event
 from otel_ofu.model import Finding, Observation
@@ -22,6 +24,7 @@ from otel_ofu.model.clock import Clock
 from otel_ofu.notify import Delivery, Router
 from otel_ofu.outbox.queues import Outbox
 from otel_ofu.outbox.tally import Observe
+from otel_ofu.store import FleetState
 
 log = logging.getLogger(__name__)
 
@@ -79,11 +82,16 @@ class Pipeline:
         self._show = show
         self._clock = clock or shared.clock
         self._log = FindingLog(shared.state_dir)
+        self.state_dir = shared.state_dir
+        path = shared.state_dir / "gpu-time.sqlite" if shared.state_dir else None
+        self._times = GpuTimeMeter(path, job_settings(shared.config.jobs))
         self.routing = Routing(
             shared.config, telemetry.outbox, self._clock, shared.state_dir, telemetry.meter.exported
         )
         self.collectors: list[Collector] = []
         """What is added to each round; set before the first."""
+        self.fleet = FleetState.open(None)
+        """What a gateway keeps of jobs; set before the first round."""
         self.rules: AgentRules | None = None
         if (loaded := shared.prepared.rules) is not None:
             meter = telemetry.meter
@@ -93,12 +101,13 @@ class Pipeline:
     def take(self, observations: Sequence[Observation]) -> None:
         """One round of the sampler."""
         now_s = self._clock.now_s()
-        added = [collector.collect(observations, now_s) for collector in self.collectors]
+        counted = self._times.count(observations, now_s)
+        added = [collector.collect(counted.live, now_s) for collector in self.collectors]
         exported = [more for each in added for more in each.exported]
         if self.rules is not None:
-            self.rules.write([*observations, *(more for each in added for more in each.stored)])
+            self.rules.write([*counted.live, *(more for each in added for more in each.stored)])
             exported += self.rules.active(now_s)
-        self.telemetry.export(observations, exported)
+        self.telemetry.export(counted.live, exported, counted.kept)
 
     def judge(self, now_s: float) -> None:
         """One round of the rules, at its scheduled instant."""
@@ -118,6 +127,8 @@ class Pipeline:
         if left := self.routing.shutdown(0.1):
             log.warning("%d notifications not sent", left)
         self.telemetry.end()
+        self._times.close()
+        self.fleet.close()
 
     def _report(self, finding: Finding) -> None:
         """The event first: it is kept before anything else is tried."""

@@ -120,13 +120,22 @@ class Telemetry:
         if self._parts.server:
             self._parts.server.start()
 
-    def export(self, observations: Sequence[Observation], more: Sequence[Observation] = ()) -> None:
-        """One round to everybody; `more` is for programs alone. Called from one thread."""
-        everything = [*observations, *more]
+    def export(
+        self,
+        observations: Sequence[Observation],
+        more: Sequence[Observation] = (),
+        ended: Sequence[Observation] = (),
+    ) -> None:
+        """One round to everybody; `more`, `ended` are for programs alone. Called from one thread.
+
+        `ended`: what is left of a GPU whose job ended. Its other series end before those of the
+        next job begin.
+        """
+        living = [*observations, *more]
         if self._parts.page:
-            self._parts.page.update(everything)
+            self._parts.page.update([*living, *ended])
         if self._parts.senders or self._parts.file:
-            self._send(self._encoder.encode(everything))
+            self._send(self._encoder.encode(living, ended))
         for screen in tuple(self._parts.screens):
             self._show(screen, observations)
 

@@ -19,6 +19,8 @@ from otel_ofu.model import EntityKind, Gap, GapReason
 
 Kind = Literal["gauge", "counter", "updown", "histogram"]
 
+GPU_TIME = "ofu.gpu.time."
+
 
 class GpmId(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An NVML GPM metric id, and the factor to the registry's unit."""
@@ -57,6 +59,11 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def is_sparse(self) -> bool:
         """Whether a series appears with its first event: errors that are counted by their kind."""
         return self.kind == "counter" and "error.type" in self.labels
+
+    @property
+    def is_gpu_time(self) -> bool:
+        """Whether it is cumulative time of a GPU with a job, of which totals of jobs are sums."""
+        return self.kind == "counter" and self.entity == "gpu" and self.name.startswith(GPU_TIME)
 
     def check(self, value: float) -> Gap | None:
         """The gap that stands in place of `value` if it is no possible value, else None."""

@@ -29,14 +29,21 @@ from otel_ofu.notify import RouteSettings
 from otel_ofu.outbox.settings import OutboxSettings
 from otel_ofu.rules.settings import RulesSettings
 
+# Starting value: rules on jobs have to see a figure while it is about now.
+_LATENESS = QuantityRange(Duration(0), Duration(300))
 _PART = QuantityRange(Percent(0.0001), Percent(1))
 
 
 class Jobs(JobSettings, frozen=True, kw_only=True):
-    """Whose GPU it is, and what its time is held against."""
+    """Whose GPU it is, and what its time is held against.
+
+    `allowed_lateness`: how long a gateway waits for the data of a job's GPUs before it publishes
+    the job's figures without it.
+    """
 
     target_ofu: Annotated[Percent, _PART] = Percent(0.4)
     idle_below: Annotated[Percent, _PART] = Percent(0.01)
+    allowed_lateness: Annotated[Duration, _LATENESS] = Duration(20)
 
 
 class AgentSettings(Settings, frozen=True, kw_only=True):

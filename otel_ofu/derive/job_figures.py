@@ -1,7 +1,7 @@
-"""What the GPUs of jobs add up to, for any number of jobs and GPUs at once, and since their start.
+"""What the GPUs of jobs come to in one window, for any number of jobs and GPUs at once.
 
-Enters: one row for each GPU that a job holds, over one window. Leaves: one number for each job, and
-running totals with their start; they are forgotten when a job is gone for a while.
+Enters: one row for each GPU that a job holds; the totals of the jobs. Leaves: one number for each
+job, and an `Observation` of it all.
 A GPU that has no OFU is left out of the mean and shows as coverage: it is not a GPU at 0. An idle
 GPU has an OFU, and that is 0.
 """
@@ -9,26 +9,33 @@ GPU has an OFU, and that is 0.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from otel_ofu.model import Entity, Gap, GapReason, Observation, Window
+from otel_ofu.store import JobTime
 
 Doubles = NDArray[np.float64]
 Indices = NDArray[np.intp]
+
+
+# Whether a kernel ran, the best witness first.
+BUSY_KEYS = ("gpu_util", "gr_engine_active", "sm_active")
 
 
 @dataclass(frozen=True, slots=True)
 class JobFigureSettings:
     """`target_ofu`: what GPU time is held against; `idle_below`: a busy share that is none.
 
-    Both in (0, 1]. Counters of whether a kernel ran round to 1 % or worse.
+    Both in (0, 1]. Counters of whether a kernel ran round to 1 % or worse. `allowed_lateness_s`:
+    how long a gateway waits for the data of a window.
     """
 
     target_ofu: float = 0.4
     idle_below: float = 0.01
+    allowed_lateness_s: float = 20.0
 
     def __post_init__(self) -> None:
         if not 0 < self.target_ofu <= 1:
@@ -42,32 +49,28 @@ class GpuRows:
     """One row a GPU; NaN for what is not known of it.
 
     `job`: which job, from 0. `share` in (0, 1]: the part of the GPU that counts for it. `length_s`:
-    how long the window is. `fresh_s`: how much of it was not counted before. `limit`: FLOP/s that
-    the GPU could reach. `busy`: share of the time in which a kernel ran.
+    how long the window is. `limit`: FLOP/s that the GPU could reach.
     """
 
     job: Indices
     share: Doubles
     length_s: Doubles
-    fresh_s: Doubles
     ofu: Doubles
     limit: Doubles
-    busy: Doubles
 
 
 @dataclass(frozen=True, slots=True)
 class JobFigures:
-    """One number a job, by registry key; `peak`: mean FLOP limit of a GPU of the job.
+    """One number a job, by registry key, NaN where there is none.
 
-    `gauges` are of the window, NaN where there is none; `gains` are of the counters, in seconds.
+    `peak`: mean FLOP limit of a GPU of the job.
     """
 
     gauges: dict[str, Doubles]
-    gains: dict[str, Doubles]
     peak: Doubles
 
 
-def figures(rows: GpuRows, jobs: int, settings: JobFigureSettings) -> JobFigures:
+def figures(rows: GpuRows, jobs: int) -> JobFigures:
     """The figures of `jobs` jobs, of which each has at least one row."""
 
     def total(values: Doubles) -> Doubles:
@@ -87,18 +90,9 @@ def figures(rows: GpuRows, jobs: int, settings: JobFigureSettings) -> JobFigures
         "job_coverage": np.minimum(1.0, ratio(total(seen), total(weight))),
         "job_gpu_count": total(rows.share),
     }
-    held_s = rows.share * rows.fresh_s
-    lost = np.maximum(0.0, 1.0 - rows.ofu / settings.target_ofu)
-    gains = {
-        "job_gpu_time": total(held_s),
-        "job_observed_time": total(np.where(known, held_s, 0.0)),
-        "job_effective_time": total(held_s * rows.ofu),
-        "job_idle_time": total(np.where(rows.busy < settings.idle_below, held_s, 0.0)),
-        "job_lost_time": total(held_s * lost),
-    }
     unlimited = total(np.isnan(rows.limit).astype(np.float64)) > 0
     peak = np.where(unlimited, np.nan, ratio(total(rows.share * rows.limit), total(rows.share)))
-    return JobFigures(gauges, gains, peak)
+    return JobFigures(gauges, peak)
 
 
 def _by_limit(rows: GpuRows, known: NDArray[np.bool_], done: Doubles, jobs: int) -> Doubles:
@@ -136,8 +130,6 @@ def ratio(part: Doubles, whole: Doubles) -> Doubles:
     return result
 
 
-# Starting value: a job that was suspended for a quarter of an hour goes on with its totals.
-FORGET_S = 900.0
 NO_OFU = Gap(GapReason.NOT_READY, "no GPU of the job has an OFU in this window")
 NO_LIMIT = Gap(GapReason.NOT_SUPPORTED, "the FLOP limit of a GPU of the job is not known")
 NO_REPORT = Gap(GapReason.NOT_READY, "the job does not report its speed")
@@ -145,55 +137,34 @@ NO_REPORT = Gap(GapReason.NOT_READY, "the job does not report its speed")
 Reports = Mapping[str, Mapping[str, float]]
 """By job: `model_flop_rate` (FLOP/s of one GPU) and `mfu_reported`, where the job reports it."""
 
+TOTALS: Mapping[str, str] = {
+    "gpu_time_allocated": "job_gpu_time",
+    "gpu_time_observed": "job_observed_time",
+    "gpu_time_effective": "job_effective_time",
+    "gpu_time_idle": "job_idle_time",
+    "gpu_time_below_target": "job_lost_time",
+}
+"""By counter of a GPU with a job: the total of the job."""
 
-@dataclass(slots=True)
-class _Total:
-    start_s: float
-    seen_s: float
-    sums: dict[str, float] = field(default_factory=dict)
+
+def observations(
+    jobs: Sequence[tuple[Entity, Window]], found: JobFigures, reports: Reports
+) -> list[Observation]:
+    """The figures of each job, in the order in which they are numbered."""
+    rows = {key: values.tolist() for key, values in found.gauges.items()}
+    peaks = found.peak.tolist()
+    result = []
+    for number, (entity, window) in enumerate(jobs):
+        values = {key: row[number] for key, row in rows.items()}
+        values["mfu"] = _mfu(reports.get(entity.id, {}), peaks[number])
+        result.append(_observation(entity, window, values))
+    return result
 
 
-class JobTotals:
-    """Belongs to one thread. A restart begins anew, with a new start."""
-
-    def __init__(self) -> None:
-        self._totals: dict[str, _Total] = {}
-
-    def __len__(self) -> int:
-        return len(self._totals)
-
-    def observations(
-        self,
-        jobs: Sequence[tuple[Entity, Window]],
-        found: JobFigures,
-        reports: Reports | None = None,
-    ) -> list[Observation]:
-        """Counts a window of each job, and gives all that is known of it."""
-        rows = {key: values.tolist() for key, values in found.gauges.items()}
-        gains = {key: values.tolist() for key, values in found.gains.items()}
-        peaks = found.peak.tolist()
-        result = []
-        for number, (entity, window) in enumerate(jobs):
-            values = {key: row[number] for key, row in rows.items()}
-            report = (reports or {}).get(entity.id, {})
-            values["mfu"] = _mfu(report, peaks[number])
-            total = self._counted(entity.id, window, {k: row[number] for k, row in gains.items()})
-            result.append(_observation(entity, window, values, total))
-        return result
-
-    def forget(self, now_s: float) -> None:
-        """Forgets jobs that have had no window for a quarter of an hour."""
-        kept = {job: t for job, t in self._totals.items() if t.seen_s >= now_s - FORGET_S}
-        self._totals = kept
-
-    def _counted(self, job: str, window: Window, gains: Mapping[str, float]) -> _Total:
-        total = self._totals.get(job)
-        if total is None:
-            total = self._totals[job] = _Total(window.start_s, window.end_s)
-        total.seen_s = window.end_s
-        for key, gain in gains.items():
-            total.sums[key] = total.sums.get(key, 0.0) + gain
-        return total
+def total(entity: Entity, window: Window, time: JobTime) -> Observation:
+    """The totals of a job."""
+    values = {TOTALS[key]: value for key, value in time.sums.items() if key in TOTALS}
+    return Observation(entity, window, values, starts_s=dict.fromkeys(values, time.start_s))
 
 
 def _mfu(report: Mapping[str, float], peak: float) -> float:
@@ -204,11 +175,8 @@ def _mfu(report: Mapping[str, float], peak: float) -> float:
     return report.get("mfu_reported", float("nan"))
 
 
-def _observation(
-    entity: Entity, window: Window, gauges: Mapping[str, float], total: _Total
-) -> Observation:
+def _observation(entity: Entity, window: Window, gauges: Mapping[str, float]) -> Observation:
     values = {key: value for key, value in gauges.items() if value == value}  # noqa: PLR0124 - NaN is not itself
     reasons = {"job_flop_ofu": NO_LIMIT if "job_ofu" in values else NO_OFU, "mfu": NO_REPORT}
     gaps = {key: reasons.get(key, NO_OFU) for key in gauges if key not in values}
-    starts = dict.fromkeys(total.sums, total.start_s)
-    return Observation(entity, window, {**values, **total.sums}, gaps, starts)
+    return Observation(entity, window, values, gaps)

@@ -9,19 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
-from otel_ofu.derive.job_figures import (
-    FORGET_S,
-    GpuRows,
-    JobFigureSettings,
-    JobTotals,
-    Reports,
-    figures,
-)
+from otel_ofu.derive.gpu_time import ALLOCATED, KEPT_S
+from otel_ofu.derive.job_figures import TOTALS, GpuRows, Reports, figures, observations, total
 from otel_ofu.model import Attribute, Entity, Observation, Window
+from otel_ofu.store import JobTimeSums
 
 JOB_ID = "ofu.job.id"
 HOST = "host.name"
@@ -68,80 +64,88 @@ def job_entity(job: str, gpus: Iterable[Mapping[str, Attribute]], scope: Scope) 
     return Entity("job", job, {**attributes, JOB_ID: job, SCOPE: scope})
 
 
-# Whether a kernel ran, the best witness first.
-BUSY_KEYS = ("gpu_util", "gr_engine_active", "sm_active")
-
-
 class JobAggregator:
     """Owned by one thread. `scope` is `node` where only one node's GPUs are seen."""
 
-    def __init__(self, settings: JobFigureSettings | None = None, scope: Scope = "node") -> None:
-        self._settings = settings or JobFigureSettings()
+    def __init__(self, times: JobTimeSums | None = None, scope: Scope = "node") -> None:
         self._scope = scope
-        self._totals = JobTotals()
-        self._counted_s: dict[str, float] = {}
+        self._times = times or JobTimeSums()
+        self._ended: dict[str, Entity] = {}
 
     def aggregate(
         self,
-        observations: Sequence[Observation],
+        seen: Sequence[Observation],
         shares: Mapping[str, float] | None = None,
         reports: Reports | None = None,
     ) -> list[Observation]:
-        """The jobs of one round.
+        """The jobs of one round, and the totals of those that ended a few minutes ago.
 
         `shares`: by id of a GPU entity, the part in (0, 1] of the GPU that counts for its job; 1
         for one that is not there. `reports`: by job id, what jobs report of themselves.
         """
         by_job: dict[str, list[Observation]] = {}
-        for seen in observations:
-            job = seen.entity.attributes.get(JOB_ID)
-            if job and seen.entity.kind == "gpu":
-                by_job.setdefault(str(job), []).append(seen)
-        if not by_job:
-            return []
-        rows = self._rows(list(by_job.values()), shares or {})
-        found = figures(rows, len(by_job), self._settings)
+        for each in seen:
+            job = each.entity.attributes.get(JOB_ID)
+            if job and each.entity.kind == "gpu":
+                by_job.setdefault(str(job), []).append(each)
         jobs = [(self._entity(job, gpus), _window(gpus)) for job, gpus in by_job.items()]
-        result = self._totals.observations(jobs, found, reports)
-        self._forget(max(window.end_s for _, window in jobs))
-        return result
+        self._count([each for gpus in by_job.values() for each in gpus])
+        ended = self._totals_of_ended(jobs, seen)
+        if not jobs:
+            return ended
+        found = figures(_rows(list(by_job.values()), shares or {}), len(by_job))
+        return [*map(self._with_totals, observations(jobs, found, reports or {})), *ended]
 
     def _entity(self, job: str, gpus: Sequence[Observation]) -> Entity:
         return job_entity(job, [seen.entity.attributes for seen in gpus], self._scope)
 
-    def _rows(self, jobs: Sequence[Sequence[Observation]], shares: Mapping[str, float]) -> GpuRows:
-        table = [
-            (
-                number,
-                _share(shares, seen.entity.id),
-                seen.window.length_s,
-                self._fresh_s(seen),
-                seen.values.get("ofu", math.nan),
-                seen.values.get("flop_limit", math.nan),
-                next((seen.values[k] for k in BUSY_KEYS if k in seen.values), math.nan),
-            )
-            for number, gpus in enumerate(jobs)
-            for seen in gpus
-        ]
-        columns = np.array(table, np.float64).T
-        return GpuRows(columns[0].astype(np.intp), *columns[1:])
+    def _count(self, gpus: Sequence[Observation]) -> None:
+        counted = [each for each in gpus if ALLOCATED in each.values]
+        if counted:
+            keys = list(TOTALS)
+            table = [[each.values.get(key, math.nan) for key in keys] for each in counted]
+            times_s = np.array([each.window.end_s for each in counted])
+            entities = [each.entity for each in counted]
+            self._times.put(entities, keys, times_s, np.array(table, np.float64))
 
-    def _fresh_s(self, seen: Observation) -> float:
-        """How much of a window was not counted before.
+    def _with_totals(self, job: Observation) -> Observation:
+        time = self._times.totals_of(job.entity.id)
+        if time is None:
+            return job
+        sums = total(job.entity, job.window, time)
+        return replace(job, values={**job.values, **sums.values}, starts_s=sums.starts_s)
 
-        None while a clock that was set back a little catches up.
-        """
-        id_, window = seen.entity.id, seen.window
-        counted_s = self._counted_s.get(id_, window.start_s)
-        if window.end_s < counted_s - FORGET_S:
-            counted_s = window.start_s
-        self._counted_s[id_] = max(counted_s, window.end_s)
-        return max(0.0, window.end_s - max(window.start_s, counted_s))
+    def _totals_of_ended(
+        self, jobs: Sequence[tuple[Entity, Window]], seen: Sequence[Observation]
+    ) -> list[Observation]:
+        """What was there in the last round stays for as long as the counters of its GPUs do."""
+        living = {entity.id: entity for entity, _ in jobs}
+        self._ended |= living
+        now_s = max((each.window.end_s for each in seen), default=0.0)
+        result = []
+        for id_, entity in list(self._ended.items()):
+            time = self._times.totals_of(id_)
+            if time is None or not 0 <= now_s - time.seen_s <= KEPT_S:
+                del self._ended[id_]
+            elif id_ not in living:
+                result.append(total(entity, Window(now_s, now_s), time))
+        return result
 
-    def _forget(self, now_s: float) -> None:
-        self._totals.forget(now_s)
-        since_s = now_s - FORGET_S
-        self._counted_s = {id_: s for id_, s in self._counted_s.items() if s >= since_s}
+
+def _rows(jobs: Sequence[Sequence[Observation]], shares: Mapping[str, float]) -> GpuRows:
+    table = [
+        (
+            number,
+            _share(shares, seen.entity.id),
+            seen.window.length_s,
+            seen.values.get("ofu", math.nan),
+            seen.values.get("flop_limit", math.nan),
+        )
+        for number, gpus in enumerate(jobs)
+        for seen in gpus
+    ]
+    columns = np.array(table, np.float64).T
+    return GpuRows(columns[0].astype(np.intp), *columns[1:])
 
 
 def _share(shares: Mapping[str, float], id_: str) -> float:

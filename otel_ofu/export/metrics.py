@@ -62,19 +62,24 @@ class MetricEncoder:
         """Values left out because the registry does not know their key."""
         return self._unknown
 
-    def encode(self, observations: Sequence[Observation]) -> list[Body]:
+    def encode(
+        self, observations: Sequence[Observation], ended: Sequence[Observation] = ()
+    ) -> list[Body]:
         """All of one tick. An empty sequence ends every series.
 
         A value that is not finite is left out. A key that had a value in the last call and has
         none now ends with FLAG_NO_RECORDED_VALUE, unless its gap is `not_ready`: then the next
         value is still to come. It ends whether its entity lives on (a gap, at the end
-        of the window) or is gone (a millisecond after its last value, sent first).
+        of the window) or is gone (a millisecond after its last value, sent first). `ended`: what is
+        left of entities that are gone.
         A counter that began while its entity was there goes out with a 0 at its start as well:
         most that read OTLP see an increase only between two points.
         """
-        groups = self._group(observations)
-        gone = [state for key, state in self._states.items() if key not in groups]
-        resources = chain(self._ended(gone), self._living(groups))
+        over, groups = self._group(ended), self._group(observations)
+        gone = [s for key, s in self._states.items() if key not in groups and key not in over]
+        old, self._states = self._states, {}
+        left = self._written_groups(over, old, is_over=True)
+        resources = chain(self._ended(gone), left, self._written_groups(groups, old))
         return bundle("metrics", resources, self._options.limits)
 
     def _group(self, observations: Sequence[Observation]) -> dict[EntityKey, list[Observation]]:
@@ -91,20 +96,28 @@ class MetricEncoder:
             if builder.points:
                 yield builder.encoded()
 
-    def _living(self, groups: Mapping[EntityKey, list[Observation]]) -> Iterator[EncodedResource]:
-        old, self._states = self._states, {}
+    def _written_groups(
+        self,
+        groups: Mapping[EntityKey, list[Observation]],
+        old: Mapping[EntityKey, EntityState],
+        *,
+        is_over: bool = False,
+    ) -> Iterator[EncodedResource]:
         for key, group in groups.items():
             state = old.get(key) or new_entity_state(
                 self._common, group[0].entity, self._plans.on_points
             )
             self._states[key] = state
-            builder = self._written(state, group)
+            builder = self._written(state, group, is_over=is_over)
             if builder.points:
                 yield builder.encoded()
 
-    def _written(self, state: EntityState, group: Sequence[Observation]) -> ResourceMetricsBuilder:
+    def _written(
+        self, state: EntityState, group: Sequence[Observation], *, is_over: bool
+    ) -> ResourceMetricsBuilder:
         builder = self._builder(state)
         before, state.live = state.live, {}
+        gone_ns = state.last_end_ns + _AFTER_LAST_NS
         state.last_end_ns = max(unix_nano(o.window.end_s) for o in group)
         state.first_end_ns = state.first_end_ns or state.last_end_ns
         for observation in _distinct(group):
@@ -115,7 +128,7 @@ class MetricEncoder:
             if any(_is_to_come(o, key) for o in group):
                 state.live[key] = start_ns
             else:
-                builder.end(key, (start_ns, state.last_end_ns))
+                builder.end(key, (start_ns, gone_ns if is_over else state.last_end_ns))
         return builder
 
     def _write(

@@ -1,7 +1,8 @@
 """Batches of many requests -> columns of the store, a few times a second.
 
 Enters: batches and ended entities, in the order in which they came. Leaves: writes to the store,
-one for each metric and time over all entities; what jobs reported, for the exporters.
+one for each metric and time over all entities; the seconds of GPUs with a job, for totals of jobs;
+what jobs reported, for the exporters.
 """
 
 from __future__ import annotations
@@ -14,8 +15,7 @@ import numpy as np
 from otel_ofu.model import Entity, Observation, Window
 from otel_ofu.receive.intake import Intake, PointBatch, owner_of
 from otel_ofu.receive.layouts import KeySet
-from otel_ofu.receive.sorter import Owner
-from otel_ofu.store import Store
+from otel_ofu.store import FleetState, Store
 
 END_AFTER_S = 60.0
 """Starting value: an agent restarts within seconds."""
@@ -32,10 +32,10 @@ class Buffer:
     that restarts ends all of its series, and its GPUs are still there.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, fleet: FleetState | None = None) -> None:
         self._store = store
+        self._fleet = fleet or FleetState.open(None)
         self._waiting: dict[_BatchKey, list[PointBatch]] = {}
-        self._ending: dict[Owner, float] = {}
         self._pushed: dict[str, Observation] = {}
         self._pushed_lock = threading.Lock()
         self.points = 0
@@ -46,14 +46,13 @@ class Buffer:
         for batch in intake.batches:
             key = bucket(batch.time_s), batch.keys
             self._waiting.setdefault(key, []).append(batch)
-            if self._ending:
-                for entity in batch.entities:
-                    self._ending.pop(owner_of(entity), None)
+            if self._fleet.endings and batch.keys.living:
+                self._fleet.endings.discard(map(owner_of, batch.entities))
             if batch.pushed:
                 for entity, row in zip(batch.entities, batch.values.tolist(), strict=True):
                     self._push(entity, batch, row)
-        for owner in intake.ended:
-            self._ending[owner] = now_s + END_AFTER_S
+        if intake.ended:
+            self._fleet.endings.add(intake.ended, now_s + END_AFTER_S)
         self.points += intake.accepted
 
     def flush(self, now_s: float) -> None:
@@ -61,7 +60,7 @@ class Buffer:
         waiting, self._waiting, self.points = self._waiting, {}, 0
         for key in sorted(waiting, key=lambda key: key[0]):
             self._write(key[1], waiting[key])
-        if self._ending:
+        if self._fleet.endings:
             self._end(now_s)
 
     def take_pushed(self) -> Sequence[Observation]:
@@ -71,6 +70,10 @@ class Buffer:
         return list(pushed.values())
 
     def _write(self, keys: KeySet, batches: Sequence[PointBatch]) -> None:
+        if keys.times:
+            self._count(keys, batches)
+        if not keys.living:
+            return
         rows = np.ascontiguousarray(np.concatenate([batch.values for batch in batches]).T)
         times = [batch.time_s for batch in batches]
         window = Window(min(times), max(times))
@@ -79,6 +82,19 @@ class Buffer:
             columns = self._store.admit(entities, window)
             for key, row in zip(keys.keys, rows, strict=True):
                 self._store.write_columns(keys.kind, key, window.end_s, columns, row)
+
+    def _count(self, keys: KeySet, batches: Sequence[PointBatch]) -> None:
+        """The store keeps a counter's increases as well, and no longer than its history."""
+        at = list(keys.times)
+        values = np.concatenate([batch.values[:, at] for batch in batches])
+        times_s = np.repeat([b.time_s for b in batches], [len(b.entities) for b in batches])
+        known = ~np.isnan(values).all(axis=1)
+        entities = [entity for batch in batches for entity in batch.entities]
+        if not known.all():
+            entities = [entities[i] for i in np.flatnonzero(known).tolist()]
+            values, times_s = values[known], times_s[known]
+        if entities:
+            self._fleet.times.put(entities, [keys.keys[i] for i in at], times_s, values)
 
     def _entities(self, batch: PointBatch) -> Sequence[Entity]:
         """What is known of a job stays as it is: its own process knows less of it."""
@@ -101,7 +117,7 @@ class Buffer:
             self._pushed[entity.id] = Observation(entity, window, merged)
 
     def _end(self, now_s: float) -> None:
-        due = [owner for owner, due_s in self._ending.items() if due_s <= now_s]
+        due = self._fleet.endings.due(now_s)
         for kind, entity_id in due:
-            del self._ending[kind, entity_id]
             self._store.end(kind, entity_id)
+        self._fleet.endings.discard(due)

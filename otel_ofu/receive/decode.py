@@ -168,7 +168,8 @@ class Decoder:
             keys = self._shared.key_set(group)
             batch = PointBatch([group.entity], keys, 0.0, values, group.pushed)
             self._gate.take(batch, times, work.intake, work.now_s)
-            known.live.setdefault(owner_of(group.entity), set()).update(keys.keys)
+            if keys.living:
+                known.live.setdefault(owner_of(group.entity), set()).update(keys.living)
         _account(result, work.intake)
         if result.ended:
             self._end(result, known, work.intake)

@@ -34,7 +34,9 @@ _LARGEST = float(np.finfo(np.float64).max)
 class KeySet:
     """Registry keys in the order in which they come, shared by all entities that have the same.
 
-    Values outside of [low, high] are impossible; `convert` leads to the registry's units.
+    Values outside of [low, high] are impossible; `convert` leads to the registry's units. `times`:
+    positions of the cumulative seconds of a GPU with a job, which go on for a while after the job's
+    end; `living`: the keys without them.
     """
 
     kind: EntityKind
@@ -42,6 +44,8 @@ class KeySet:
     low: Doubles
     high: Doubles
     convert: tuple[UnitConversion, ...] | None
+    times: tuple[int, ...] = ()
+    living: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -164,10 +168,13 @@ def _key_set(group: PointGroup) -> KeySet:
     low = [-_LARGEST if low is None else low for low, _ in ranges]
     high = [_LARGEST if high is None else high for _, high in ranges]
     converts = tuple(c for matched in group.points if (c := matched.match.convert) is not None)
+    matches = [matched.match for matched in group.points]
     return KeySet(
         group.entity.kind,
-        tuple(matched.match.key for matched in group.points),
+        tuple(match.key for match in matches),
         np.array(low, np.float64),
         np.array(high, np.float64),
         converts or None,
+        times=tuple(at for at, match in enumerate(matches) if match.metric.is_gpu_time),
+        living=tuple(match.key for match in matches if not match.metric.is_gpu_time),
     )

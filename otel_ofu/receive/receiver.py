@@ -23,7 +23,6 @@ from otel_ofu.receive.grpc_server import GrpcDependencies, GrpcServer, grpc_cred
 from otel_ofu.receive.keys import JobNames
 from otel_ofu.receive.otlp_http import otlp_service
 from otel_ofu.receive.settings import OtlpReceiverSettings
-from otel_ofu.store import Store
 
 # Starting value: to decode what waits at the end.
 _LAST_WORK_S = 1.0
@@ -48,7 +47,7 @@ class OtlpReceiver:
     def __init__(
         self,
         settings: OtlpReceiverSettings,
-        store: Store,
+        buffer: Buffer,
         *,
         names: JobNames | None = None,
         clock: Clock | None = None,
@@ -58,7 +57,7 @@ class OtlpReceiver:
         context = server_context(tls.cert_file, tls.key_file, tls.client_ca_file)
         token = BearerToken(settings.bearer_token_file) if settings.bearer_token_file else None
         self._decoder = Decoder(load_registry(), names, settings.max_entities)
-        self._buffer = Buffer(store)
+        self._buffer = buffer
         self._worker = DecodeWorker(
             self._decoder, self._buffer, clock or SystemClock(), settings.max_pending_requests
         )

@@ -175,7 +175,7 @@ class _Sorting:
         if entity is None:
             return f"the resource does not identify its {kind}"
         if point.ended:
-            self._result.ended.setdefault((kind, entity.id), set()).add(match.key)
+            self._end(match, (kind, entity.id))
             return ""
         if point.value is None or not point.time_ns:
             return "no value" if point.value is None else "no time"
@@ -186,6 +186,13 @@ class _Sorting:
             group = self._groups[key] = PointGroup(entity, pushed)
         group.points.append(MatchedPoint(match, point))
         return ""
+
+    def _end(self, match: KeyMatch, owner: Owner) -> None:
+        """The seconds of a GPU with a job end minutes after the job does."""
+        if match.metric.is_gpu_time:
+            self._result.ignored += 1
+        else:
+            self._result.ended.setdefault(owner, set()).add(match.key)
 
     def _is_part_of_a_job(self, kind: str) -> bool:
         """A node's view of its part of a job is not the job's."""

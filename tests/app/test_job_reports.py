@@ -14,7 +14,7 @@ from otel_ofu.mfu.logs import build_follower
 from otel_ofu.mfu.settings import LogSettings
 from otel_ofu.model import Entity, Observation, Window
 from otel_ofu.model.clock import VirtualClock
-from otel_ofu.store import Store
+from otel_ofu.store import FleetState, Store
 
 T0 = 1_700_000_000.0
 TICK_S = 10.0
@@ -31,7 +31,7 @@ class Node:
         logs = build_follower([LogSettings(files=[str(folder / f"{name}.log")])], self.clock)
         self.reports = JobReports(logs, None, self.clock)
         self.reports.poll(T0)
-        self.collector = JobCollector(Config(), self.reports)
+        self.collector = JobCollector(self.reports)
 
     def tick(self, *lines: str) -> dict[str, Observation]:
         """By `GPUs` and `log` what became of a round, after the log got `lines`."""
@@ -85,7 +85,7 @@ def test_a_report_is_of_the_time_since_the_one_before(node: Node) -> None:
 def test_rules_of_a_gateway_see_a_report_until_the_next_is_due(tmp_path: Path) -> None:
     node = Node(tmp_path, "{job}")
     store = Store(load_registry(), step_s=TICK_S, clock=node.clock)
-    gateway = FleetCollector(Config(), store, node.reports)
+    gateway = FleetCollector(Config(), store, node.reports, FleetState.open(None))
     for tick in range(190):
         node.write(*([iteration(tick)] if tick in (0, 60, 120) else []))
         now_s = node.clock.now_s()

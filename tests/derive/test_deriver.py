@@ -8,7 +8,9 @@ from otel_ofu.model import Device, Gap, GapReason
 from tests.derive.readings import BUSY, H100, derive, reading, unknown
 
 REGISTRY = load_registry()
-DERIVED = {k for k, m in REGISTRY.metrics.items() if m.derived and m.entity == "gpu"} - {
+DERIVED = {
+    k for k, m in REGISTRY.metrics.items() if m.derived and m.entity == "gpu" and not m.is_gpu_time
+} - {
     "implausible",
     "ofu_gap",
     "gpu_source",

@@ -6,6 +6,7 @@ import pytest
 
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.derive.fleet_jobs import DESCRIBE_S, MOST_STEPS, FleetJobs
+from otel_ofu.derive.job_figures import JobFigureSettings
 from otel_ofu.derive.jobs import JobAggregator
 from otel_ofu.model import Attribute, Entity, Observation, Window
 from otel_ofu.model.clock import VirtualClock
@@ -18,10 +19,10 @@ T0 = 1_700_000_000.0
 class Fleet:
     """A store, and nodes that report to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, lateness_s: float = 20.0) -> None:
         self.clock = VirtualClock(T0)
         self.store = Store(load_registry(), step_s=STEP_S, clock=self.clock)
-        self.jobs = FleetJobs(self.store)
+        self.jobs = FleetJobs(self.store, JobFigureSettings(allowed_lateness_s=lateness_s))
 
     def report(self, number: int, job: str, **values: float) -> Observation:
         attributes: dict[str, Attribute] = {
@@ -46,7 +47,7 @@ class Fleet:
 def test_a_job_on_two_nodes_is_one_job() -> None:
     fleet = Fleet()
     seen = [fleet.report(n, "1", ofu=0.1 * (n % 8), flop_limit=1e15) for n in range(16)]
-    fleet.later(2)
+    fleet.later()
     (job,) = fleet.tick()
     assert job.window == Window(T0 - STEP_S, T0)
     (expected,) = JobAggregator(scope="fleet").aggregate(seen)
@@ -59,19 +60,43 @@ def test_a_job_on_two_nodes_is_one_job() -> None:
     }
 
 
-def test_points_have_two_steps_to_come_in() -> None:
+def test_a_job_whose_data_is_there_does_not_wait_for_another() -> None:
     fleet = Fleet()
+    fleet.report(0, "1", ofu=0.5)
+    fleet.report(1, "2", ofu=0.5)
+    fleet.later()
+    fleet.report(0, "1", ofu=0.5)
+    fleet.tick()
+    fleet.later()
+    (job,) = fleet.tick()
+    assert job.entity.id == "1"
+    fleet.later()
+    late = {
+        each.entity.id: each.values["job_late_gpus"]
+        for each in fleet.tick()
+        if "job_late_gpus" in each.values
+    }
+    assert late["2"] == 1.0
+
+
+@pytest.mark.parametrize(("lateness_s", "steps"), [(0.0, 1), (20.0, 2), (45.0, 5), (300.0, 30)])
+def test_a_step_waits_for_the_allowed_lateness(lateness_s: float, steps: int) -> None:
+    fleet = Fleet(lateness_s)
     fleet.report(0, "1", ofu=0.5)
     fleet.later()
     fleet.tick()
-    fleet.report(1, "2", ofu=0.5)
-    fleet.later()
-    (job, other) = fleet.tick()
-    assert job.values["job_ofu"] == pytest.approx(0.5)
-    assert "job_ofu" not in other.values
+    waited = 0
+    told: list[Observation] = []
+    while not told:
+        fleet.later()
+        waited += 1
+        told = [each for each in fleet.tick() if each.entity.kind == "job"]
+    assert waited == steps
+    assert told[0].window.end_s == T0 + STEP_S
+    assert told[0].values["job_late_gpus"] == 1.0
 
 
-def test_every_step_is_counted_once() -> None:
+def test_every_step_is_published_once() -> None:
     fleet = Fleet()
     told = []
     for _ in range(5):
@@ -79,29 +104,30 @@ def test_every_step_is_counted_once() -> None:
         told += [*fleet.tick(), *fleet.tick()]
         fleet.later()
     ends = [job.window.end_s for job in told]
-    assert ends == sorted(set(ends))
-    assert told[-1].values["job_idle_time"] == pytest.approx(10.0 * 3)
+    assert ends == [T0 + STEP_S * n for n in range(4)]
 
 
-def test_a_gpu_that_fell_silent_is_missing_and_not_idle() -> None:
+def test_a_gpu_that_fell_silent_is_missing_and_late() -> None:
     fleet = Fleet()
     for number in (0, 1):
         fleet.report(number, "1", ofu=0.5, gpu_util=1.0)
     fleet.later()
+    fleet.tick()
     fleet.report(0, "1", ofu=0.5, gpu_util=1.0)
     fleet.later(2)
-    job = fleet.tick()[-1]
+    job = next(each for each in fleet.tick() if each.entity.kind == "job")
+    assert job.window.end_s == T0 + STEP_S
     assert job.values["job_coverage"] == 0.5
     assert job.values["job_ofu"] == pytest.approx(0.5)
-    assert job.values["job_idle_time"] == 0.0
     assert job.values["job_gpu_count"] == 2.0
+    assert job.values["job_late_gpus"] == 1.0
 
 
 def test_a_gpu_that_two_jobs_share_counts_once() -> None:
     fleet = Fleet()
     for job in ("1", "2"):
         fleet.report(0, job, ofu=0.5)
-    fleet.later(2)
+    fleet.later()
     jobs = fleet.tick()
     assert [job.values["job_gpu_count"] for job in jobs] == [0.5, 0.5]
 
@@ -112,7 +138,7 @@ def test_a_gpu_that_changed_its_job_is_not_shared() -> None:
     for _ in range(4):
         fleet.later()
         fleet.report(0, "2", ofu=0.5)
-    fleet.later(2)
+    fleet.later()
     counts = {job.entity.id: job.values["job_gpu_count"] for job in fleet.tick()}
     assert counts["2"] == 1.0
 
@@ -123,8 +149,9 @@ def test_after_a_pause_it_catches_up_with_a_minute() -> None:
     fleet.tick()
     fleet.later(100)
     fleet.report(0, "1", ofu=0.5)
-    fleet.later(2)
-    assert len(fleet.tick()) == MOST_STEPS
+    fleet.later()
+    told = [each for each in fleet.tick() if each.entity.kind == "job"]
+    assert len(told) == MOST_STEPS
 
 
 def test_a_clock_that_is_set_back_is_followed() -> None:
@@ -141,7 +168,7 @@ def test_what_a_job_reports_becomes_mfu() -> None:
     entity = Entity("job", "1", {"ofu.job.id": "1"})
     window = Window(T0, T0)
     fleet.store.write([Observation(entity, window, {"model_flop_rate": 4e14})])
-    fleet.later(2)
+    fleet.later()
     (job,) = fleet.tick()
     assert job.values["mfu"] == pytest.approx(0.4)
 
@@ -160,8 +187,8 @@ def test_a_report_every_ten_minutes_stands_until_the_next_is_due() -> None:
         fleet.later()
     # Until the second one shows how often it reports, five minutes; then twice that time.
     known = [step for step, is_known in enumerate(told) if is_known]
-    assert known[:31] == list(range(2, 33))
-    assert known[31:] == list(range(62, 302 + 2 * 60 + 1))
+    assert known[:31] == list(range(31))
+    assert known[31:] == list(range(60, 300 + 2 * 60 + 1))
 
 
 def test_a_gateway_that_starts_reads_how_often_a_job_reported() -> None:
@@ -173,7 +200,6 @@ def test_a_gateway_that_starts_reads_how_often_a_job_reported() -> None:
             report = Observation(entity, Window(now_s, now_s), {"mfu_reported": 0.4})
             fleet.store.write([report])
         fleet.later()
-    fleet.later(2)
     (job,) = FleetJobs(fleet.store).tick(fleet.clock.now_s())
     assert job.values["mfu"] == pytest.approx(0.4)
 
@@ -207,4 +233,4 @@ def test_jobs_that_churn_leave_nothing_behind() -> None:
         fleet.store.end("gpu", f"GPU-0/job-{number - 2}")
         fleet.later()
     assert len(fleet.jobs._described) <= 4
-    assert len(fleet.jobs._totals) <= 100
+    assert len(fleet.jobs._published) <= 2

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.derive.job_figures import FORGET_S, JobFigureSettings
+from otel_ofu.derive.gpu_time import KEPT_S, GpuTimeMeter
+from otel_ofu.derive.job_figures import TOTALS, JobFigureSettings
 from otel_ofu.derive.jobs import JobAggregator
 from otel_ofu.model import Attribute, Entity, GapReason, Observation, Window
 
@@ -48,16 +49,43 @@ def test_an_idle_gpu_counts_as_zero_and_a_missing_one_not_at_all() -> None:
     assert job.values["job_gpu_count"] == 3.0
     assert (job.values["job_ofu_min"], job.values["job_ofu_max"]) == (0.0, 0.6)
     assert job.values["job_ofu_median"] == pytest.approx(0.3)
-    assert job.values["job_idle_time"] == 10.0
-    assert job.values["job_gpu_time"] == 30.0
-    assert job.values["job_observed_time"] == 20.0
 
 
-def test_time_lost_is_each_gpus_own_and_an_idle_gpu_loses_all_of_it() -> None:
-    settings = JobFigureSettings(target_ofu=0.5)
-    gpus = [gpu(0, {"ofu": 0.0}), gpu(1, {"ofu": 0.25}), gpu(2, {"ofu": 0.9}), gpu(3, {})]
-    job = only(JobAggregator(settings).aggregate(gpus))
-    assert job.values["job_lost_time"] == pytest.approx(10.0 + 5.0)
+class Node:
+    """The counters of GPUs and the jobs that are made of them, round by round."""
+
+    def __init__(self) -> None:
+        self.meter = GpuTimeMeter()
+        self.jobs = JobAggregator()
+
+    def round(self, *gpus: Observation) -> list[Observation]:
+        counted = self.meter.count(gpus, max(g.window.end_s for g in gpus))
+        shares = {g.entity.id: g.values["owner_share"] for g in gpus if "owner_share" in g.values}
+        return self.jobs.aggregate(counted.live, shares)
+
+
+def test_totals_are_sums_of_what_the_counters_of_the_gpus_gained() -> None:
+    node = Node()
+    busy, idle = {"ofu": 0.6, "gpu_util": 1.0}, {"ofu": 0.0, "gpu_util": 0.0}
+    first, second = (
+        only(node.round(*(gpu(i, v, tick=t) for i, v in enumerate((busy, idle, {})))))
+        for t in (1, 2)
+    )
+    assert {first.values[key] for key in TOTALS.values()} == {0.0}
+    totals = {key: second.values[key] for key in TOTALS.values()}
+    assert totals == {
+        "job_gpu_time": 60.0,
+        "job_observed_time": 40.0,
+        "job_effective_time": pytest.approx(12.0),
+        "job_idle_time": 20.0,
+        "job_lost_time": 20.0,
+    }
+    assert set(second.starts_s.values()) == {T0 + 10.0}
+
+
+def test_there_are_no_totals_where_no_gpu_has_counters() -> None:
+    job = only(JobAggregator().aggregate([gpu(0, {"ofu": 0.5})]))
+    assert not set(job.values) & set(TOTALS.values())
 
 
 def test_a_job_without_any_ofu_has_gaps_and_no_zeros() -> None:
@@ -65,7 +93,6 @@ def test_a_job_without_any_ofu_has_gaps_and_no_zeros() -> None:
     assert "job_ofu" not in job.values
     assert job.gaps["job_ofu"].reason is GapReason.NOT_READY
     assert job.values["job_coverage"] == 0.0
-    assert job.values["job_idle_time"] == 0.0
 
 
 def test_models_weigh_by_what_they_could_do() -> None:
@@ -86,11 +113,13 @@ def test_there_is_no_weighting_by_a_limit_that_is_not_known() -> None:
 
 
 def test_two_jobs_on_one_gpu_do_not_double_it() -> None:
-    first, second = (gpu(0, {"ofu": 0.4}, job=job) for job in ("a", "b"))
-    jobs = JobAggregator().aggregate([first, second], {"GPU-0/a": 0.5, "GPU-0/b": 0.5})
+    node, jobs = Node(), list[Observation]()
+    for tick in (1, 2):
+        shared = {"ofu": 0.4, "owner_share": 0.5}
+        jobs = node.round(*(gpu(0, shared, job=job, tick=tick) for job in ("a", "b")))
     assert [job.entity.id for job in jobs] == ["a", "b"]
     assert sum(job.values["job_gpu_count"] for job in jobs) == 1.0
-    assert sum(job.values["job_gpu_time"] for job in jobs) == 10.0
+    assert sum(job.values["job_gpu_time"] for job in jobs) == 20.0
     assert jobs[0].values["job_ofu"] == pytest.approx(0.4)
 
 
@@ -128,29 +157,22 @@ def test_the_entity_has_what_all_gpus_say_of_the_job() -> None:
     assert set(job.entity.attributes) <= set(load_registry().attributes)
 
 
-def test_counters_grow_and_count_no_time_twice() -> None:
-    jobs = JobAggregator()
-    first = only(jobs.aggregate([gpu(0, {"ofu": 0.5})]))
-    again = only(jobs.aggregate([gpu(0, {"ofu": 0.5})]))
-    overlapping = only(jobs.aggregate([gpu(0, {"ofu": 0.5}, tick=2, length_s=20.0)]))
-    assert [j.values["job_gpu_time"] for j in (first, again, overlapping)] == [10.0, 10.0, 20.0]
-    assert overlapping.values["job_effective_time"] == pytest.approx(10.0)
-    assert set(overlapping.starts_s.values()) == {T0}
-
-
-def test_a_clock_that_is_set_back_does_not_stop_the_counting() -> None:
-    jobs = JobAggregator()
-    jobs.aggregate([gpu(0, {"ofu": 0.5}, tick=1000)])
-    back = only(jobs.aggregate([gpu(0, {"ofu": 0.5}, tick=1)]))
-    assert back.values["job_gpu_time"] == 20.0
+def test_the_totals_of_a_job_stay_for_five_minutes_after_its_end() -> None:
+    node = Node()
+    for tick in (1, 2):
+        node.round(gpu(0, {"ofu": 0.5}, tick=tick))
+    ended = [node.round(gpu(0, {"ofu": 0.5}, job="next", tick=tick))[1:] for tick in range(3, 40)]
+    told = [job for (job,) in ended[: int(KEPT_S / 10)]]
+    assert {job.entity.id for job in told} == {"4711"}
+    assert {job.values["job_gpu_time"] for job in told} == {20.0}
+    assert not any(ended[int(KEPT_S / 10) :])
 
 
 def test_jobs_that_churn_leave_nothing_behind() -> None:
-    jobs = JobAggregator()
+    node = Node()
     for tick in range(500):
-        jobs.aggregate([gpu(0, {"ofu": 0.5}, job=f"job-{tick}", tick=tick)])
-    assert len(jobs._totals) <= FORGET_S / 10 + 1
-    assert len(jobs._counted_s) <= FORGET_S / 10 + 1
+        node.round(gpu(0, {"ofu": 0.5}, job=f"job-{tick}", tick=tick))
+    assert len(node.jobs._ended) <= KEPT_S / 10 + 2
 
 
 def test_mfu_is_over_the_peak_that_ofu_has() -> None:
@@ -185,23 +207,37 @@ gpus_of_jobs = st.lists(
 
 @given(gpus_of_jobs)
 def test_what_holds_for_any_jobs(rows: list[tuple[str, float | None, float, float, float]]) -> None:
-    gpus = [
-        gpu(i, {**({} if ofu is None else {"ofu": ofu}), "gpu_util": busy}, job=job, length_s=s)
-        for i, (job, ofu, _, s, busy) in enumerate(rows)
-    ]
-    shares = {g.entity.id: row[2] for g, row in zip(gpus, rows, strict=True)}
-    jobs = JobAggregator().aggregate(gpus, shares)
+    node, jobs = Node(), list[Observation]()
+    for tick in (1, 1000):
+        jobs = node.round(
+            *(
+                gpu(
+                    i,
+                    {
+                        **({} if ofu is None else {"ofu": ofu}),
+                        "gpu_util": busy,
+                        "owner_share": share,
+                    },
+                    job=job,
+                    length_s=s,
+                    tick=tick,
+                )
+                for i, (job, ofu, share, s, busy) in enumerate(rows)
+            )
+        )
     registry = load_registry()
     assert {job.entity.id for job in jobs} == {row[0] for row in rows}
     for job in jobs:
         v = job.values
         mine = [row for row in rows if row[0] == job.entity.id]
         held = sum(share * s for _, _, share, s, _ in mine)
-        assert v["job_gpu_time"] == pytest.approx(held, rel=1e-5)  # times are good to 0.2 us
-        assert v["job_observed_time"] <= held + 1e-3
-        assert v["job_idle_time"] <= held + 1e-3
+        between_s = 9990.0  # nobody measured, and the job had the GPUs
+        allocated = sum(share * (s + between_s) for _, _, share, s, _ in mine)
+        assert v["job_gpu_time"] == pytest.approx(allocated, rel=1e-5)  # good to 0.2 us
+        assert v["job_observed_time"] <= 2 * held + 1e-3
+        assert v["job_idle_time"] <= 2 * held + 1e-3
         assert v["job_lost_time"] <= v["job_observed_time"] + 1e-3
-        assert v["job_coverage"] == pytest.approx(v["job_observed_time"] / held, abs=1e-5)
+        assert v["job_coverage"] == pytest.approx(v["job_observed_time"] / 2 / held, abs=1e-5)
         assert not set(v) & set(job.gaps)
         assert all(registry.check(key, value) is None for key, value in v.items())
         seen = [row for row in mine if row[1] is not None]
@@ -211,5 +247,5 @@ def test_what_holds_for_any_jobs(rows: list[tuple[str, float | None, float, floa
             assert v["job_ofu"] <= v["job_ofu_max"] + 1e-9
             assert v["job_ofu_min"] <= v["job_ofu_median"] <= v["job_ofu_max"]
             expected = sum((o or 0.0) * share * s for _, o, share, s, _ in seen)
-            assert v["job_effective_time"] == pytest.approx(expected, abs=1e-3)
-            assert v["job_ofu"] * v["job_observed_time"] == pytest.approx(expected, abs=1e-3)
+            assert v["job_effective_time"] == pytest.approx(2 * expected, abs=1e-3)
+            assert v["job_ofu"] * v["job_observed_time"] == pytest.approx(2 * expected, abs=1e-3)

@@ -13,7 +13,9 @@ from tests.derive.readings import H100, MIG, reading, unknown
 
 REGISTRY = load_registry()
 GPU_KEYS = [k for k, m in REGISTRY.metrics.items() if m.entity == "gpu" and not m.labels]
-DERIVED = {k for k, m in REGISTRY.metrics.items() if m.derived and m.entity == "gpu"} - {
+DERIVED = {
+    k for k, m in REGISTRY.metrics.items() if m.derived and m.entity == "gpu" and not m.is_gpu_time
+} - {
     "implausible",
     "ofu_gap",
     "gpu_source",

@@ -28,7 +28,7 @@ from otel_ofu.mfu import built_in_names
 from otel_ofu.model import Observation, Window
 from otel_ofu.model.clock import SystemClock
 from otel_ofu.net.tls import ServerTls as ReceiverTls
-from otel_ofu.receive import ListenerSettings, OtlpReceiver, OtlpReceiverSettings
+from otel_ofu.receive import Buffer, ListenerSettings, OtlpReceiver, OtlpReceiverSettings
 from otel_ofu.receive.decode_worker import DecodeTask
 from otel_ofu.store import Store
 from tests.peers.certs import Certificates
@@ -48,7 +48,7 @@ class Gateway:
         self.store = Store(load_registry())
         free = ListenerSettings(endpoint=f"{HOST}:0")
         given = OtlpReceiverSettings(http=free, grpc=free, **settings)
-        self.receiver = OtlpReceiver(given, self.store, names=built_in_names())
+        self.receiver = OtlpReceiver(given, Buffer(self.store), names=built_in_names())
         self._scheme = "https" if given.tls.cert_file else "http"
 
     @property

@@ -17,7 +17,7 @@ from otel_ofu.catalog.registry import load_registry
 from otel_ofu.mfu import built_in_names
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.net.http_limits import HttpLimits
-from otel_ofu.receive import ListenerSettings, OtlpReceiver, OtlpReceiverSettings
+from otel_ofu.receive import Buffer, ListenerSettings, OtlpReceiver, OtlpReceiverSettings
 from otel_ofu.store import Store
 from tests.receive.bodies import T0
 from tests.waiting import HANGS_S
@@ -130,7 +130,9 @@ def receiving(options: Options | None = None) -> Iterator[Rig]:
     store = Store(load_registry(), clock=VirtualClock(T0 + 100.0))
     grpc = FREE if given.grpc else ListenerSettings()
     settings = msgspec.structs.replace(given.settings, http=FREE, grpc=grpc)
-    receiver = OtlpReceiver(settings, store, names=built_in_names(), deadlines=given.deadlines)
+    receiver = OtlpReceiver(
+        settings, Buffer(store), names=built_in_names(), deadlines=given.deadlines
+    )
     if given.started:
         receiver.start()
     try:

@@ -19,7 +19,7 @@ from otel_ofu.receive.buffer import END_AFTER_S, Buffer
 from otel_ofu.receive.decode import Decoder
 from otel_ofu.receive.decode_worker import DecodeOutcome, DecodeTask, DecodeWorker
 from otel_ofu.receive.intake import Intake
-from otel_ofu.store import Store
+from otel_ofu.store import FleetState, Store
 from otel_ofu.store.series import Rows
 from tests.receive.bodies import T0, body, gauge, gpu, point, seen, ticks, values
 from tests.waiting import HANGS_S
@@ -32,7 +32,8 @@ class Gateway:
         self.clock = VirtualClock(T0 + 30.0)
         self.store = Store(load_registry(), clock=self.clock)
         self.decoder = Decoder(load_registry(), built_in_names())
-        self.buffer = Buffer(self.store)
+        self.fleet = FleetState.open(None)
+        self.buffer = Buffer(self.store, self.fleet)
 
     def take(self, raw: bytes) -> Intake:
         now_s = self.clock.now_s()
@@ -111,7 +112,7 @@ def test_jobs_that_churn_leave_nothing_behind() -> None:
         gateway.flush()
     assert len(gateway.ids()) <= 1 + END_AFTER_S / 10
     assert len(gateway.store.entities("job")) <= 1 + END_AFTER_S / 10
-    assert len(gateway.buffer._ending) <= 1 + END_AFTER_S / 10
+    assert len(gateway.fleet.endings.ids("gpu")) <= 1 + END_AFTER_S / 10
 
 
 def speed(job: str, tflops: float, **attributes: Attribute) -> bytes:

@@ -16,7 +16,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 
 from otel_ofu.files.settings import Size
 from otel_ofu.net.tls import ServerTls
-from otel_ofu.receive import ListenerSettings, OtlpReceiver, OtlpReceiverSettings
+from otel_ofu.receive import Buffer, ListenerSettings, OtlpReceiver, OtlpReceiverSettings
 from tests.peers.certs import Certificates
 from tests.receive.bodies import body, gauge, gpu, point, seen, ticks
 from tests.receive.rig import EXPORT, Options, Rig, receiving
@@ -151,7 +151,7 @@ def _context(certificates: Certificates, *, show: bool = True) -> Any:  # noqa: 
 def test_two_agents_do_not_share_a_port(rig: Rig) -> None:
     settings = OtlpReceiverSettings(grpc=ListenerSettings(endpoint=f"127.0.0.1:{rig.grpc_port}"))
     with pytest.raises(ValueError, match=r"cannot listen on 127\.0\.0\.1"):
-        OtlpReceiver(settings, rig.store)
+        OtlpReceiver(settings, Buffer(rig.store))
 
 
 def test_stopping_waits_for_no_client_and_keeps_what_was_taken() -> None:

@@ -18,7 +18,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 
 from otel_ofu.files.settings import Size
 from otel_ofu.net.http_limits import HttpLimits
-from otel_ofu.receive import ListenerSettings, OtlpReceiver, OtlpReceiverSettings
+from otel_ofu.receive import Buffer, ListenerSettings, OtlpReceiver, OtlpReceiverSettings
 from tests.receive.bodies import as_json, body, gauge, gpu, point, seen, ticks
 from tests.receive.rig import PROTOBUF, Options, Rig, receiving
 from tests.waiting import wait_until
@@ -275,7 +275,7 @@ def test_a_port_that_is_taken_is_told_in_one_line() -> None:
         with pytest.raises(
             ValueError, match=r"cannot listen on 127\.0\.0\.1:\d+: .*choose another"
         ):
-            OtlpReceiver(settings, rig.store)
+            OtlpReceiver(settings, Buffer(rig.store))
 
 
 def test_a_thousand_junk_requests_leave_it_well(rig: Rig) -> None:
