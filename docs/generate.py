@@ -132,6 +132,30 @@ def _exporters() -> Iterator[str]:
     yield "|---|---|"
     for profile in load_vendors().profiles.values():
         yield f"| {profile.title} | {profile.ofu} |"
+    yield ""
+    yield from _PAGES
+
+
+_PAGES = """\
+**Set one up.** `otel-ofu doctor --page FILE|URL` (or `--page -`, for standard input) shows line
+by line what is read, as which device, owner, metric and unit; what is not read, with its line and
+the reason; and what to set where a GPU has no OFU. It ends with 0 if each GPU on the page has an
+OFU and every line could be read, with 1 if not, with 2 for a mistake in the command.
+
+**Lines** are read as the Prometheus text format has them. A line that is not in it is left out
+and reported (`ofu.source.troubles`, reason `malformed`), and the rest is read. A last line
+without a line feed may be cut off, so it is not read (`cut_off`). The value of an exemplar is not
+the sample's.
+
+**Timestamps.** Where samples have them (Ascend npu-exporter, `/federate`, a pushgateway) each is
+used once and with its own time. One that is older than 2 minutes, or than three refresh periods
+of the page, is a gap `stale`; one more than 10 s ahead of this machine's clock, or without a
+possible time, is `out_of_range`. Activity and clock that are more than one refresh period apart
+are not multiplied: the older one is `stale`.
+
+**XIDs.** dcgm-exporter shows the last XID until the next one. The one that is there when a GPU is
+first seen is not counted, a change is; the same XID twice in a row counts as one.
+""".splitlines()
 
 
 def _flags() -> Iterator[str]:

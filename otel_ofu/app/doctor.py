@@ -149,23 +149,26 @@ def _gpu(observation: Observation, probes: Sequence[SourceProbe]) -> GpuReport:
     return GpuReport(
         name=f"{attributes.get('hw.model') or 'unknown model'}  {uuid}",
         sources=sources,
-        reference=_reference(observation),
-        ofu=_ofu(observation),
+        reference=reference_text(observation),
+        ofu=ofu_text(observation),
     )
 
 
-def _reference(observation: Observation) -> str:
+def reference_text(observation: Observation) -> str:
+    """The clock that OFU is measured against and where it is from, or why there is none."""
     attributes = observation.entity.attributes
     clock = attributes.get("ofu.reference_clock")
     if not isinstance(clock, float | int):
         gap = observation.gaps.get("reference_clock")
-        return f"no reference clock: {gap.detail if gap else 'unknown'}"
+        detail = gap.detail if gap else "unknown"
+        return f"no reference clock: {detail.removeprefix('no reference clock: ')}"
     source, sku = attributes.get("ofu.reference_clock.source"), attributes.get("ofu.gpu.sku")
     note = "; unknown model, so OFU is against the device's own maximum" if sku == "unknown" else ""
     return f"reference clock {clock / 1e6:.0f} MHz from {source} (SKU {sku}){note}"
 
 
-def _ofu(observation: Observation) -> str:
+def ofu_text(observation: Observation) -> str:
+    """OFU, or why it has no value."""
     if "ofu" in observation.values:
         return f"OFU {100 * observation.values['ofu']:.1f}% just now"
     gap = observation.gaps.get("ofu")

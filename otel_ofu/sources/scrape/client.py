@@ -9,7 +9,7 @@ import codecs
 import http.client
 from urllib.parse import urlsplit
 
-from otel_ofu.model import GapReason, Trouble
+from otel_ofu.model import Gap, GapReason, Trouble
 from otel_ofu.model.errors import SourceError
 from otel_ofu.net.http_client import HttpClient, HttpError, HttpFailure, Response
 from otel_ofu.net.secrets import SecretError, authorization
@@ -41,6 +41,17 @@ def decoded(body: bytes) -> str:
     """A page as text: UTF-8, or UTF-16 where its byte-order mark says so."""
     is_utf_16 = body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     return body.decode("utf-16" if is_utf_16 else "utf-8", errors="replace")
+
+
+def unusable(body: bytes, content_type: str = "") -> Gap | None:
+    """Why these bytes cannot be a page of metrics; None if they may be one."""
+    if not body.strip():
+        why = "the page is empty (an exporter that is starting or reloading does this)"
+        return Gap(GapReason.NOT_READY, why)
+    if "html" in content_type or body.lstrip()[:1] == b"<":
+        why = "answered with HTML, not metrics; exporters mostly use /metrics"
+        return Gap(GapReason.FAILED, why)
+    return None
 
 
 class Fetcher:
@@ -99,13 +110,9 @@ class Fetcher:
         if response.truncated:
             limit = self._endpoint.limit_bytes
             raise self._error(f"the page is larger than {limit} bytes (max_body)")
-        if not body.strip():
-            raise self._error(
-                "the page is empty (an exporter that is starting or reloading does this)",
-                GapReason.NOT_READY,
-            )
-        if "html" in response.content_type or body.lstrip()[:1] == b"<":
-            raise self._error("answered with HTML, not metrics; exporters mostly use /metrics")
+        fault = unusable(body, response.content_type)
+        if fault is not None:
+            raise self._error(fault.detail, fault.reason)
         return decoded(body)
 
     def _error(self, text: str, reason: GapReason = GapReason.FAILED) -> FetchError:

@@ -8,8 +8,9 @@ device for each of its owners are never summed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.catalog.vendors import (
@@ -73,6 +74,18 @@ class _Draft:
     info: Labels = field(default_factory=dict)
 
 
+class MappingReport(Protocol):
+    """Gets to know what each sample of a page became."""
+
+    def mapped(
+        self, sample: Sample, profile_id: str, slot: DeviceSlot, key: str, value: float | Gap
+    ) -> None:
+        """A key may be one that begins with @. Several keys of one sample are several calls."""
+
+    def refused(self, sample: Sample, candidates: Sequence[MetricCandidate]) -> None:
+        """The name is known, and none of its rows reads a series with these labels."""
+
+
 class PageMapping:
     """Maps one page; make one for each page."""
 
@@ -82,8 +95,10 @@ class PageMapping:
         registry: Registry,
         endpoint_host: str,
         limits: StampLimits,
+        trace: MappingReport | None = None,
     ) -> None:
         self._limits = limits
+        self._trace = trace
         self._vendors = vendors
         self._registry = registry
         self._endpoint_host = endpoint_host
@@ -102,18 +117,29 @@ class PageMapping:
         self._is_cut_off = page.cut_off is not None
         for sample in page.samples:
             self._add(sample)
-        moved = moved_labels(
+        moved = self.moved()
+        return [self._row(slot, draft, moved) for slot, draft in self._drafts.items()]
+
+    def moved(self) -> Mapping[str, str]:
+        """Labels that Prometheus moved out of its own way -> their names on this page."""
+        return moved_labels(
             (labels for draft in self._drafts.values() for labels in draft.label_sets.values()),
             self._vendors.relabelled_prefix,
         )
-        return [self._row(slot, draft, moved) for slot, draft in self._drafts.items()]
+
+    def device(self, slot: DeviceSlot) -> Device:
+        """The device of a slot of the page."""
+        return self._device(slot, self._drafts[slot])
 
     def _add(self, sample: Sample) -> None:
-        for candidate in self._vendors.candidates.get(sample.name, ()):
+        candidates = self._vendors.candidates.get(sample.name, ())
+        for candidate in candidates:
             slot = self._slot(candidate, sample.labels)
             if slot is not None and _matches(candidate, sample.labels):
                 self._put(candidate, slot, sample)
                 return
+        if self._trace is not None and candidates:
+            self._trace.refused(sample, candidates)
 
     def _slot(self, candidate: MetricCandidate, labels: Labels) -> DeviceSlot | None:
         # The parser gives one mapping for each distinct block of labels, and the page keeps it.
@@ -130,13 +156,14 @@ class PageMapping:
         row, instance_keys = candidate.row, candidate.profile.instance_keys
         if row.key == INFO:
             draft.info = sample.labels
-            return
         part = "/".join(filter(None, (sample.labels.get(name) for name in row.by)))
         for key, value in self._values(candidate, sample):
             of_whole = slot.instance and instance_keys and key not in instance_keys
-            holder = self._drafts[slot.whole] if of_whole else draft
+            holder = slot.whole if of_whole and key != INFO else slot
             series = SeriesValue(untimely or value, sample.timestamp_s, part)
-            holder.cells.put(key, candidate.rank, row.over, series)
+            self._drafts[holder].cells.put(key, candidate.rank, row.over, series)
+            if self._trace is not None:
+                self._trace.mapped(sample, slot.profile_id, holder, key, series.value)
 
     def _draft(self, slot: DeviceSlot, labels: Labels) -> _Draft:
         """The draft of a slot that has a series of its own, and that of its GPU."""
