@@ -168,7 +168,13 @@ def _answers(answer: ReadResult) -> bool:
     """Whether it gave anything: an engine that is frozen answers with nothing but gaps."""
     if answer.failure:
         return False
-    return not answer.readings or any(reading.values for reading in answer.readings)
+    return not answer.readings or not all(map(_is_silent, answer.readings))
+
+
+def _is_silent(reading: Reading) -> bool:
+    """Not so where a page was only not refreshed since the last read."""
+    failed = any(gap.reason is GapReason.FAILED for gap in reading.gaps.values())
+    return failed and not reading.values
 
 
 def _whole(answer: ReadResult) -> Sequence[Trouble]:
@@ -179,12 +185,11 @@ def _whole(answer: ReadResult) -> Sequence[Trouble]:
     if not answer.failure:
         gaps = (gap.detail for reading in answer.readings for gap in reading.gaps.values())
         message = next((detail for detail in gaps if detail), "no value at all")
-    return (Trouble(answer.source, answer.failure or "failed", message),)
+    reason = "late" if answer.failure == "late" else "failed"
+    return (Trouble(answer.source, reason, message),)
 
 
-_OFU_INPUTS = ("tensor_active", "engine_busy", "sm_clock", "reference_clock")
-_PASSING = (GapReason.NOT_READY, GapReason.STALE)
-"""Reasons that end by themselves; they are in `ofu.gpu.gap` like the others."""
+_OFU_INPUTS = ("tensor_active", "engine_busy", "sm_clock_mean", "sm_clock", "reference_clock")
 
 
 def no_ofu(observations: Sequence[Observation]) -> list[Trouble]:
@@ -203,7 +208,7 @@ def no_ofu(observations: Sequence[Observation]) -> list[Trouble]:
 
 def _no_ofu(observation: Observation) -> Trouble | None:
     gap = observation.gaps.get("ofu")
-    if gap is None or gap.reason in _PASSING:
+    if gap is None or gap.reason is GapReason.NOT_READY:
         return None
     key = next((key for key in _OFU_INPUTS if observation.gaps.get(key) == gap), "ofu")
     reason = gap.reason.replace("_", " ")

@@ -180,16 +180,16 @@ class ThreadReader:
         """What the call that was requested gave within the budget."""
         if not self._requested:
             since_s = self._busy_since_s or self._clock.monotonic_s()
-            waited_s = self._clock.monotonic_s() - since_s
-            return self._late(f"no answer for {waited_s:.0f} s")
+            return self._late(self._clock.monotonic_s() - since_s)
         try:
             answer = self._answers.get(timeout=budget_s)
         except queue.Empty:
-            return self._late(f"no answer within {budget_s:.1f} s")
+            return self._late(budget_s)
         self._busy_since_s = None
         return replace(answer, source=self.name)
 
-    def _late(self, message: str) -> ReadResult:
+    def _late(self, waited_s: float) -> ReadResult:
+        message = f"no answer for {waited_s:.1f} s"
         return ReadResult(failure="late", message=message, source=self.name)
 
     def close(self, deadline_s: float) -> None:

@@ -15,6 +15,7 @@ from otel_ofu.app.source_reader import Factory
 from otel_ofu.app.source_selector import SelectorOptions
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.config import Gpu
+from otel_ofu.model import Trouble
 from otel_ofu.model.clock import Clock
 from otel_ofu.model.errors import SourceError, SourceUnavailable
 from otel_ofu.sources import Source, plugin_source
@@ -205,7 +206,7 @@ def _probe_demo(gpu: Gpu, _clock: Clock) -> SourceProbe:
 def _probe_nvml(gpu: Gpu, clock: Clock) -> SourceProbe:
     source = _nvml(gpu, clock)
     try:
-        found = source.describe()
+        found, troubles = source.describe(), source.troubles()
     finally:
         source.close()
     gpm = sum(each.has_gpm for each in found)
@@ -215,9 +216,18 @@ def _probe_nvml(gpu: Gpu, clock: Clock) -> SourceProbe:
         for each in found
         for device in (each.device, *each.instances)
     }
-    return SourceProbe(
-        SourceCandidate("nvml", usable=bool(found), message=message, devices=len(found)), gpus
+    candidate = SourceCandidate(
+        "nvml",
+        usable=bool(found),
+        message=message,
+        devices=len(found),
+        problems=_problems(troubles),
     )
+    return SourceProbe(candidate, gpus)
+
+
+def _problems(troubles: Sequence[Trouble]) -> Sequence[SourceProblem]:
+    return [SourceProblem(f"{each.target}: {each.detail}") for each in troubles]
 
 
 def _gpus(count: int) -> str:
@@ -243,7 +253,7 @@ def _probe_scrape(gpu: Gpu, clock: Clock) -> SourceProbe:
         usable=bool(reports),
         message=_pages(len(reports), targets),
         devices=len(reports),
-        problems=[SourceProblem(f"{each.target}: {each.detail}") for each in troubles],
+        problems=_problems(troubles),
         silent={name: details.get(name, "") for name, ok in targets.items() if not ok},
     )
     return SourceProbe(candidate, gpus)

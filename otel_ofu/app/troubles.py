@@ -44,6 +44,7 @@ class TroubleLog:
         self._open: dict[Cause, _OpenCause] = {}
         self._targets: dict[str, dict[str, bool]] = {}
         self._labels: dict[str, set[str]] = {}
+        self._worked: set[str] = set()
 
     def update(
         self, source: str, troubles: Sequence[Trouble], targets: Mapping[str, bool], *, up: bool
@@ -59,12 +60,14 @@ class TroubleLog:
             self._meter.troubled(source, self._label(source, trouble.target), trouble.reason)
             self._begin(cause, trouble)
         if up:
+            self._worked.add(source)
             self._end_others(source, seen, answers)
 
     def retain(self, sources: Collection[str]) -> None:
         """The other sources are not read any more; their troubles are forgotten."""
         for source in self._targets.keys() - set(sources):
             del self._targets[source]
+            self._worked.discard(source)
             self._meter.answered(source, {})
         self._open = {cause: was for cause, was in self._open.items() if cause[0] in sources}
 
@@ -90,7 +93,8 @@ class TroubleLog:
             self._open[cause].good_reads = 0
         elif len(self._open) < MOST_CAUSES:
             self._open[cause] = _OpenCause(_text(cause[0], trouble))
-            gaps = "; its values are gaps" if trouble.target == cause[0] else ""
+            had_values = trouble.target == cause[0] and cause[0] in self._worked
+            gaps = "; its values are gaps" if had_values else ""
             log.warning("%s%s", self._open[cause].text, gaps)
 
     def _end_others(

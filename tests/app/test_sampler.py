@@ -166,13 +166,14 @@ def test_a_source_that_fails_is_logged_once_a_cause_and_once_when_it_is_over(
     trouble = ReadResult(failure="failed", message="driver gone for 10 s")
     again = ReadResult(failure="failed", message="driver gone for 20 s")
     good = [ReadResult([reading(10.0 * n)]) for n in range(3, 6)]
-    _, counts = run([trouble, again, *good])
+    backing_off = replace(again, failure="unavailable")
+    _, counts = run([ReadResult([reading(1.0)]), trouble, again, backing_off, *good])
     assert messages(caplog) == [
         "fake: driver gone for 10 s; its values are gaps",
         "resolved: fake: driver gone for 10 s",
     ]
-    assert counts.troubles == [("fake", "fake", "failed")] * 2
-    assert counts.up == [{"fake": False}] * 2 + [{"fake": True}] * 3
+    assert counts.troubles == [("fake", "fake", "failed")] * 3
+    assert counts.up[1:] == [{"fake": False}] * 3 + [{"fake": True}] * 3
 
 
 def test_another_cause_does_not_end_the_one_before(caplog: pytest.LogCaptureFixture) -> None:
@@ -189,13 +190,21 @@ def test_an_engine_that_answers_with_gaps_alone_is_not_up(caplog: pytest.LogCapt
     caplog.set_level("INFO")
     gap = Gap(GapReason.FAILED, "host engine did not answer for 8 s")
     frozen = Reading(Device("GPU-1"), Window(9, 10), "fake", {}, {"power": gap})
-    late = ReadResult(failure="late", message="no answer within 8.0 s")
-    _, counts = run([late, *[ReadResult([frozen])] * 4])
-    assert counts.up == [{"fake": False}] * 5
+    late = [ReadResult(failure="late", message=f"no answer for {n}.0 s") for n in (8, 18)]
+    _, counts = run([*late, *[ReadResult([frozen])] * 4])
+    assert counts.up == [{"fake": False}] * 6
     assert messages(caplog) == [
-        "fake: no answer within 8.0 s; its values are gaps",
-        "fake: host engine did not answer for 8 s; its values are gaps",
+        "fake: no answer for 8.0 s",
+        "fake: host engine did not answer for 8 s",
     ]
+
+
+def test_a_page_that_was_not_refreshed_is_no_trouble(caplog: pytest.LogCaptureFixture) -> None:
+    gap = Gap(GapReason.NOT_READY, "not refreshed since the last read")
+    same = Reading(Device("GPU-1"), Window(9, 10), "fake", {}, {"power": gap})
+    _, counts = run([ReadResult([reading(1.0)]), ReadResult([same]), ReadResult([same])])
+    assert counts.up == [{"fake": True}] * 3
+    assert messages(caplog) == []
 
 
 REFUSED = Trouble("http://b", "failed", "connection refused")

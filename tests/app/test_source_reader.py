@@ -137,7 +137,7 @@ def test_a_call_that_hangs_is_late_until_it_ends_and_its_answer_is_dropped() -> 
         return [reading(now_s)]
 
     reader = ThreadReader("fake", lambda: FakeSource(hang_first), SystemClock())
-    assert reader.read(1.0, 0.02).message == "no answer within 0.0 s"
+    assert reader.read(1.0, 0.02).message == "no answer for 0.0 s"
     assert reader.read(2.0, 0.02).failure == "late"
     release.set()
     answer = wait_until(lambda: answered(reader.read(3.0, HANGS_S)), "an answer")

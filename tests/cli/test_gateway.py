@@ -61,6 +61,17 @@ def points(path: Path, name: str) -> list[dict[str, Any]]:
     ]
 
 
+def resource_names(path: Path, name: str) -> set[str]:
+    """The attributes of the resources that have a metric."""
+    return {
+        attribute["key"]
+        for line in path.read_text().splitlines()
+        for resource in json.loads(line).get("resourceMetrics", [])
+        if name in {metric["name"] for metric in resource["scopeMetrics"][0]["metrics"]}
+        for attribute in resource["resource"]["attributes"]
+    }
+
+
 def test_a_gateway_makes_the_jobs_over_the_nodes_that_send_to_it(tmp_path: Path) -> None:
     (tmp_path / "train.log").write_text(LOG)
     with agent(tmp_path, GATEWAY.format(folder=tmp_path), "gateway.yaml") as gateway:
@@ -75,6 +86,7 @@ def test_a_gateway_makes_the_jobs_over_the_nodes_that_send_to_it(tmp_path: Path)
             wait_until(lambda: points(tmp_path / "node.jsonl", "ofu.job.mfu"), "its MFU")
     (ofu, *_) = points(out, "ofu.job.utilization")
     assert 0.35 < ofu["asDouble"] < 0.5
+    assert "host.name" not in resource_names(out, "ofu.job.utilization")
     (mfu, *_) = points(tmp_path / "node.jsonl", "ofu.job.mfu")
     assert mfu["asDouble"] == pytest.approx(400 / 989.4, rel=0.01)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import urllib.request
 from collections.abc import Callable
@@ -104,11 +105,29 @@ def test_the_agent_stops_while_a_driver_call_hangs(
     with started(tmp_path, "run", "-c", str(config("")), extra=extra) as process:
         err = process.stderr
         assert err is not None
-        late = "no answer within 0.4 s; its values are gaps"
+        late = "nvml: no answer for 0.4 s"
         wait_until(lambda: late in err.readline(), late)
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=HANGS_S)
         assert process.returncode == 0
+
+
+def test_a_driver_that_is_installed_while_the_agent_runs_is_picked_up(
+    tmp_path: Path, stub_library: Path
+) -> None:
+    library = tmp_path / "libnvidia-ml.so.1"
+    (tmp_path / "c.yaml").write_text(f"{NOWHERE}    nvml: {{library: {library}}}\n")
+    extra = {"NVML_STUB": GPUS}
+    with started(tmp_path, "run", "-c", "c.yaml", extra=extra) as process:
+        out, err = process.stdout, process.stderr
+        assert out is not None
+        assert err is not None
+        wait_until(lambda: "waiting for one" in err.readline(), "the first line")
+        shutil.copy(stub_library, library)
+        wait_until(lambda: "OFU 33.7%" in out.readline(), "OFU")
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=HANGS_S)
+    assert process.returncode == 0
 
 
 def test_doctor_tells_for_each_gpu_source_clock_and_ofu(

@@ -5,7 +5,6 @@ Enters: an initialised `pynvml`. Leaves: `GpuBoard`s with their handles and `Dev
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import ModuleType
@@ -14,8 +13,6 @@ from typing import Any
 from otel_ofu.model import Device
 from otel_ofu.model.errors import SourceError, SourceUnavailable
 from otel_ofu.sources.nvml.client import NOT_FOUND, SESSION_OVER, error_text
-
-_log = logging.getLogger(__name__)
 
 # The bindings are untyped: an opaque pointer, and whatever a call returns.
 Handle = Any
@@ -119,7 +116,6 @@ def _board(nvml: ModuleType, index: int, driver_version: str) -> GpuBoard:
     except nvml.NVMLError as error:  # reconfigured in this moment: the next rescan finds them
         _end_if_over(nvml, error.value)
         note = f"MIG instances of {device.uuid}: {error_text(nvml, error.value)}"
-        _log.warning(note)
         return GpuBoard(device, handle, mig_enabled=True, instances=(), mig_note=note)
     return GpuBoard(device, handle, mig_enabled=True, instances=instances)
 

@@ -6,15 +6,14 @@ of them supports.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
 from typing import Any
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.model import Device, Gap, GapReason, Reading
+from otel_ofu.model import Device, Gap, GapReason, Reading, Trouble
 from otel_ofu.model.clock import Clock
 from otel_ofu.sources.nvml.client import (
     DeviceLostError,
@@ -30,13 +29,10 @@ from otel_ofu.sources.nvml.devices import (
     GpuBoard,
     Handle,
     Instance,
-    failures_text,
     find_boards,
 )
 from otel_ofu.sources.nvml.gpm import GpmPair, GpmRequest, gpm_refusal
 from otel_ofu.sources.nvml.read import DeviceReader, XidEvents
-
-_log = logging.getLogger(__name__)
 
 RESCAN_S = 60.0  # starting value
 VANISHED = Gap(GapReason.FAILED, "the driver does not list this GPU any more")
@@ -147,6 +143,14 @@ class NvmlSession:
     def describe(self) -> tuple[DeviceSupport, ...]:
         return tuple(support_of(self._nvml, board) for board in self._boards)
 
+    def troubles(self) -> Iterator[Trouble]:
+        """GPUs that the driver lists and does not open, MIG instances that it does not show."""
+        for index, why in self._failures.items():
+            yield Trouble(f"GPU {index}", "failed", f"cannot be opened: {why}")
+        for board in self._boards:
+            if board.mig_note:
+                yield Trouble(board.device.uuid, "failed", board.mig_note)
+
     def close(self) -> None:
         """Gives everything back; the library stays open while a hung call is inside it."""
         idle = self._sampling is None or self._sampling.close()
@@ -176,10 +180,6 @@ class NvmlSession:
         self._take_over(find_boards(self._nvml, self._driver_version))
 
     def _take_over(self, found: FoundBoards) -> None:
-        if found.failures != self._failures:
-            _log.warning(
-                "GPUs that cannot be opened: %s", failures_text(found.failures) or "none any more"
-            )
         self._boards, self._failures = found.boards, found.failures
         units: dict[str, DeviceUnit] = {}
         for board in found.boards:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from otel_ofu.model import Reading
+from otel_ofu.model import Reading, Trouble
 from otel_ofu.model.clock import Clock
 from otel_ofu.model.errors import SourceError
 from otel_ofu.sources.nvml.client import open_library
@@ -47,6 +47,10 @@ class NvmlSource:
     def describe(self) -> tuple[DeviceSupport, ...]:
         """What each GPU supports, read anew."""
         return self._opened().describe()
+
+    def troubles(self) -> Sequence[Trouble]:
+        """GPUs that are listed and cannot be read."""
+        return [] if self._session is None else list(self._session.troubles())
 
     def costs(self) -> Mapping[str, float]:
         """What reading costs beside `read`, by registry key: the thread that samples the clock."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from otel_ofu.model import Trouble
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.model.errors import SourceUnavailable
 from otel_ofu.sources import Source
@@ -69,7 +70,11 @@ def test_gpus_that_none_may_be_opened_are_all_named(stub: Stub) -> None:
 
 def test_one_gpu_that_cannot_be_opened_leaves_the_others(rig: Rig) -> None:
     rig.stub.set(gpus=3, gpu1__nvmlDeviceGetHandleByIndex_v2=LOST)
+    source = rig.open()
     assert set(rig.read()) == {uuid(0), uuid(2)}
+    assert source.troubles() == [
+        Trouble("GPU 1", "failed", f"cannot be opened: GPU is lost ({LOST})")
+    ]
 
 
 def test_a_source_that_was_not_opened_opens_when_it_is_read(stub: Stub) -> None:
