@@ -288,15 +288,18 @@ def dcgm_probe(found: DcgmProbe) -> SourceProbe:
         for each in found.profiling
     }
     late = "" if found.complete else problems.pop().message
+    seen = len(gpus) if found.gpus is None else found.gpus
     if late:
         message = f"{message}: {late}"
-    elif not gpus:
+    elif not seen:
         message = f"{message} sees no GPU"
+    elif not gpus:
+        late = "no profiling counters are asked for"
     candidate = SourceCandidate(
         "dcgm",
-        usable=bool(gpus or late),
+        usable=bool(seen or (late and found.gpus is None)),
         message=message,
-        devices=len(gpus),
+        devices=seen,
         problems=problems,
     )
     return SourceProbe(candidate, gpus, late)

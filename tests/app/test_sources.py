@@ -147,6 +147,15 @@ def test_an_engine_that_sees_no_gpu_is_not_usable() -> None:
     assert found.candidate.message == "host engine 4.5 at x:1 sees no GPU"
 
 
+def test_an_engine_without_profiling_is_usable_for_the_rest() -> None:
+    found = dcgm_probe(
+        DcgmProbe(address="x:1", engine_version="4.5", reachable=True, gpus=2, complete=True)
+    )
+    assert (found.candidate.usable, found.candidate.devices) == (True, 2)
+    assert not found.gives_all()
+    assert found.of("GPU-0") == (False, "no profiling counters are asked for")
+
+
 def test_a_look_says_for_each_gpu_whether_ofu_can_be_had(exporter: str) -> None:
     found = probe_source(
         "scrape", gpu(f"scrape: {{endpoints: [{{url: '{exporter}'}}]}}"), SystemClock()
