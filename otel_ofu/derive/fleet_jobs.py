@@ -90,6 +90,7 @@ class FleetJobs:
         self._store = store
         self._figures = ReportedFigures()
         self._followed = False
+        self._seen: dict[str, Indices] = {}
         lateness_s = (settings or JobFigureSettings()).allowed_lateness_s
         self._most_late = max(1, math.ceil(lateness_s / store.step_s))
         self._most_steps = max(MOST_STEPS, self._most_late)
@@ -249,11 +250,23 @@ class FleetJobs:
     def _follow(self, key: str, start_s: float) -> None:
         step_s, slots = self._store.step_s, self._store.slots("job")
         rows = self._store.block("job", key, start_s, start_s + REPORT_S).array()
-        for row, column in np.argwhere(_newest(rows)).tolist():
+        first = round(start_s / step_s) + 1
+        for row, column in np.argwhere(self._news(key, first, rows)).tolist():
             entity = slots.entity(column)
             if entity is not None:
-                time_s = start_s + (row + 1) * step_s
+                time_s = (first + row) * step_s
                 self._figures.add(entity.id, key, float(rows[row, column]), time_s)
+
+    def _news(self, key: str, first: int, rows: NDArray[np.float32]) -> NDArray[np.bool_]:
+        """Which values are newer than what was seen of their job; `first`: the step of a row."""
+        steps = first + np.arange(len(rows))[:, None]
+        seen = np.full(rows.shape[1], -1, np.intp)
+        known = self._seen.get(key, seen)[: len(seen)]
+        # What is ahead of the window was seen before the clock was set back.
+        seen[: len(known)] = np.where(known < first + REPORT_S / self._store.step_s, known, -1)
+        news = _newest(rows) & (steps > seen)
+        self._seen[key] = np.maximum(seen, np.where(news, steps, -1).max(axis=0, initial=-1))
+        return news
 
 
 def _newest(rows: NDArray[np.float32]) -> NDArray[np.bool_]:

@@ -34,12 +34,14 @@ class ReportedFigures:
     def add(self, job: str, key: str, value: float, time_s: float) -> float | None:
         """Takes a figure. Returns since when it speaks (Unix seconds).
 
-        One that is older than the last is no news. None when it is not taken, because the job has
-        `MOST_KEYS` others.
+        One that is older than the last is no news; older than an hour, the clock was set back. None
+        when it is not taken, because the job has `MOST_KEYS` others.
         """
         figure = self._figure(job, key)
         if figure is None:
             return None
+        if figure.interval.last_s > time_s + MOST_S:
+            figure.interval = ReportInterval()
         if time_s >= figure.interval.last_s:
             figure.value = value
         return figure.interval.add(time_s)
@@ -49,11 +51,16 @@ class ReportedFigures:
 
         So are figures from ahead of the clock, which was set back.
         """
-        self._jobs = {
-            job: kept for job, figures in self._jobs.items() if (kept := _recent(figures, now_s))
-        }
-        found = {job: _standing(figures, now_s) for job, figures in self._jobs.items()}
-        return {job: figures for job, figures in found.items() if figures}
+        found, old = {}, []
+        for job, figures in self._jobs.items():
+            standing = _standing(figures, now_s)
+            if standing:
+                found[job] = standing
+            elif not any(_is_recent(figure, now_s) for figure in figures.values()):
+                old.append(job)
+        for job in old:
+            del self._jobs[job]
+        return found
 
     def _figure(self, job: str, key: str) -> _Figure | None:
         figures = self._jobs.get(job)
@@ -61,15 +68,20 @@ class ReportedFigures:
             if len(self._jobs) >= MOST_JOBS:
                 del self._jobs[next(iter(self._jobs))]
             figures = self._jobs[job] = {}
-        if key not in figures and len(figures) >= MOST_KEYS:
-            return None
-        return figures.setdefault(key, _Figure())
+        figure = figures.get(key)
+        if figure is None and len(figures) < MOST_KEYS:
+            figure = figures[key] = _Figure()
+        return figure
 
 
-def _recent(figures: Mapping[str, _Figure], now_s: float) -> dict[str, _Figure]:
-    first_s, last_s = now_s - 2 * MOST_S, now_s + LEAST_S
-    return {key: f for key, f in figures.items() if first_s <= f.interval.last_s <= last_s}
+def _is_recent(figure: _Figure, now_s: float) -> bool:
+    return now_s - 2 * MOST_S <= figure.interval.last_s <= now_s + LEAST_S
 
 
 def _standing(figures: Mapping[str, _Figure], now_s: float) -> dict[str, float]:
-    return {key: f.value for key, f in figures.items() if f.interval.until_s >= now_s}
+    ahead_s = now_s + LEAST_S
+    return {
+        key: figure.value
+        for key, figure in figures.items()
+        if figure.interval.until_s >= now_s and figure.interval.last_s <= ahead_s
+    }

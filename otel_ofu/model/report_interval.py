@@ -25,9 +25,13 @@ programs print some lines in pairs."""
 
 @dataclass(slots=True)
 class ReportInterval:
-    """Of one figure of one job. `last_s`: the newest report (Unix seconds)."""
+    """Of one figure of one job, in Unix seconds.
+
+    `last_s`: the newest report. `until_s`: when it is out of date.
+    """
 
     last_s: float = -math.inf
+    until_s: float = -math.inf
     _intervals_s: deque[float] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
 
     def add(self, time_s: float) -> float:
@@ -41,15 +45,12 @@ class ReportInterval:
             return time_s
         self.last_s = time_s
         if interval_s == math.inf:
+            self.until_s = time_s + FIRST_S
             return time_s
         spoken_s = min(interval_s, self._bound_s if self._intervals_s else MOST_S)
         self._intervals_s.append(min(interval_s, MOST_S))
+        self.until_s = time_s + max(LEAST_S, self._bound_s)
         return time_s - spoken_s
-
-    @property
-    def until_s(self) -> float:
-        """When the newest report is out of date, Unix seconds."""
-        return self.last_s + (max(LEAST_S, self._bound_s) if self._intervals_s else FIRST_S)
 
     @property
     def _bound_s(self) -> float:

@@ -191,6 +191,20 @@ def test_a_report_every_ten_minutes_stands_until_the_next_is_due() -> None:
     assert known[31:] == list(range(60, 300 + 2 * 60 + 1))
 
 
+def test_after_the_clock_was_set_back_reports_are_followed() -> None:
+    fleet, entity = Fleet(), Entity("job", "1", {"ofu.job.id": "1"})
+    told: list[Observation] = []
+    for start_s in (T0 + 20_000.0, T0):
+        fleet.clock.set(start_s)
+        for _ in range(4):
+            now_s = fleet.clock.now_s()
+            fleet.report(0, "1", ofu=0.5)
+            fleet.store.write([Observation(entity, Window(now_s, now_s), {"mfu_reported": 0.4})])
+            told = fleet.tick()
+            fleet.later()
+    assert told[-1].values["mfu"] == pytest.approx(0.4)
+
+
 def test_a_gateway_that_starts_reads_how_often_a_job_reported() -> None:
     fleet, entity = Fleet(), Entity("job", "1", {"ofu.job.id": "1"})
     for step in range(200):
