@@ -310,8 +310,12 @@ def _absent(found: DcgmProbe) -> str:
 
 
 def _dcgm(gpu: Gpu, clock: Clock) -> Source:
-    from otel_ofu.sources.dcgm.source import DcgmSource  # noqa: PLC0415 - only where it is used
+    from otel_ofu.sources.dcgm.source import (  # noqa: PLC0415 - only where it is used
+        DcgmSource,
+        require_engine,
+    )
 
+    require_engine(gpu.dcgm)  # a client process only where it has somebody to talk to
     return DcgmSource(gpu.dcgm, registry=load_registry(), clock=clock, interval_s=gpu.interval)
 
 

@@ -15,6 +15,7 @@ from otel_ofu.app.sources import (
     best,
     choose,
     dcgm_probe,
+    factory,
     probe_source,
 )
 from otel_ofu.config import Gpu, config_from_text
@@ -22,6 +23,7 @@ from otel_ofu.model.clock import SystemClock
 from otel_ofu.model.errors import SourceUnavailable
 from otel_ofu.sources import BUILT_IN
 from otel_ofu.sources.dcgm.wire import DcgmProbe, GpuProfiling, ProbeProblem
+from tests.sources.dcgm.rig import FAKE
 
 NOWHERE = "nvml: {library: /nonexistent/libnvidia-ml.so.1}, dcgm: {bindings_path: /nonexistent}"
 PAGE = (
@@ -162,6 +164,14 @@ def test_a_look_says_for_each_gpu_whether_ofu_can_be_had(exporter: str) -> None:
     )
     assert found.gpus == {"GPU-1": (True, "has OFU")}
     assert found.of("GPU-2") == (False, "does not see this GPU")
+
+
+@pytest.mark.parametrize("bindings", ["/nonexistent", str(FAKE)])
+def test_no_client_process_is_started_where_no_engine_can_answer(bindings: str) -> None:
+    settings = gpu(f"dcgm: {{bindings_path: {bindings}, address: '127.0.0.1:9'}}")
+    with pytest.raises(SourceUnavailable) as caught:
+        factory("dcgm", settings, SystemClock())()
+    assert caught.value.remedy
 
 
 LATE = "no answer about its GPUs within 15 s"

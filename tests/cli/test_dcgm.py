@@ -53,6 +53,19 @@ def test_auto_takes_dcgm_when_a_host_engine_answers(
     assert "2 GPUs  OFU 33.7%" in done.stdout  # 0.4375 x 1410 MHz / 1830 MHz
 
 
+def test_an_engine_that_sees_no_gpu_leaves_them_to_the_driver(
+    tmp_path: Path, engine: dict[str, str], open_port: str, stub_library: Path
+) -> None:
+    state = {"gpus": [], "listening": open_port}
+    Path(engine["FAKE_DCGM_STATE"]).write_text(json.dumps(state))
+    config = write_config(tmp_path, FAKE, stub_library, open_port)
+    extra = {**engine, "NVML_STUB": "gpus=2 gpm.5=43.75 sm_clock=1410"}
+    done = run_until("OFU 33.7%", tmp_path, "run", "-c", config, extra=extra)
+    assert done.returncode == 0, done.stderr
+    assert "2 GPUs through NVML, 2 with GPM counters" in done.stderr
+    assert "sees no GPU" in done.stderr
+
+
 def test_doctor_explains_the_choice_for_each_gpu(
     tmp_path: Path, engine: dict[str, str], open_port: str, stub_library: Path
 ) -> None:

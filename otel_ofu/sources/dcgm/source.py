@@ -250,6 +250,14 @@ def probe(
     return msgspec.structs.replace(found, problems=(*found.problems, late))
 
 
+def require_engine(settings: DcgmSettings) -> None:
+    """Raises SourceUnavailable where it can be known without a child that nothing can be read."""
+    found = _preflight(settings, refusal)
+    if found:
+        problem = found.problems[0]
+        raise SourceUnavailable(problem.message, problem.remedy)
+
+
 def _preflight(
     settings: DcgmSettings, refused: Callable[[EngineEndpoint], str]
 ) -> DcgmProbe | None:
