@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.catalog.vendors import Vendors
-from otel_ofu.model import Gap, Reading, Window
+from otel_ofu.model import Gap, GapReason, Reading, Window
 from otel_ofu.model.clock import Clock
 from otel_ofu.sources.scrape.events import EventCounts
 from otel_ofu.sources.scrape.freshness import Age, DeviceValues, Freshness
@@ -58,6 +58,7 @@ class PageReader:
         self._freshness = Freshness(context.interval_s)
         self._stamped = StampedWindows()
         self._events = EventCounts()
+        self._ends_s: dict[str, float] = {}
 
     def read(self, text: str, now_s: float) -> PageReadings:
         """The devices of a page; none is a page that no profile knows. Never raises."""
@@ -68,7 +69,9 @@ class PageReader:
         rows = PageMapping(vendors, self._context.registry, self._host, limits).devices(page)
         readings = list(self._readings(rows, now_s))
         self._stamped.forget(now_s - oldest_s)
-        self._events.retain(self._freshness.devices)
+        known = self._freshness.devices
+        self._events.retain(known)
+        self._ends_s = {uuid: end_s for uuid, end_s in self._ends_s.items() if uuid in known}
         return PageReadings(page, rows, readings)
 
     def _period_s(self, assumed_s: float) -> float:
@@ -96,9 +99,27 @@ class PageReader:
         gaps |= apart(times_s, period_s)
         values = {key: value for key, value in row.values.items() if key not in gaps}
         own = {key: window for key, window in windows.items() if key in values}
+        is_waiting = bool(row.values) and not values and (age.gap is None or _is_not_ready(age.gap))
+        window = self._window(row, _main_window(values, own, age.window), is_waiting=is_waiting)
         counts = self._events.observe(row.device.uuid, row.last_codes)
         values |= counts if age.gap is None else {}
-        return reading_of(row, _main_window(values, own, age.window), values, gaps, own)
+        return reading_of(row, window, values, gaps, own)
+
+    def _window(self, row: DeviceRow, window: Window, *, is_waiting: bool) -> Window:
+        """The time that the reading speaks about.
+
+        While there is nothing new it speaks about none: the time since the last values is that of
+        the next ones, and must not be taken for time without values.
+        """
+        end_s = self._ends_s.get(row.device.uuid)
+        if is_waiting and end_s is not None:
+            return Window(end_s, end_s)
+        self._ends_s[row.device.uuid] = window.end_s
+        return window
+
+
+def _is_not_ready(gap: Gap) -> bool:
+    return gap.reason is GapReason.NOT_READY
 
 
 def reading_of(

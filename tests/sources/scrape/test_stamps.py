@@ -1,9 +1,15 @@
 """Samples with times of their own: used once, over their own time, with what is as old as they."""
 
+import itertools
+from collections.abc import Mapping
+
 import pytest
 
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.catalog.vendors import load_vendors
+from otel_ofu.derive.deriver import Deriver
+from otel_ofu.derive.gpu_time import GpuTimeMeter
+from otel_ofu.derive.settings import DeriverSettings
 from otel_ofu.model import GapReason, Reading, Window
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.sources.scrape.page import PageReader, ScrapeContext
@@ -19,7 +25,7 @@ def line(name: str, value: float, stamp_s: float | None) -> str:
     return f'DCGM_FI_{name}{{gpu="0",UUID="GPU-0"}} {value}{stamp}\n'
 
 
-def page(tensor_s: float | None, clock_s: float | None, **more: tuple[float, float]) -> str:
+def page(tensor_s: float | None, clock_s: float | None, **more: tuple[float, float | None]) -> str:
     return (
         line("PROF_PIPE_TENSOR_ACTIVE", 0.4, tensor_s)
         + line("DEV_SM_CLOCK", 1410, clock_s)
@@ -58,6 +64,47 @@ def test_a_stamped_sample_is_used_once() -> None:
         used.append(reading.values.get("tensor_active"))
         assert reading.values or {g.reason for g in reading.gaps.values()} == {GapReason.NOT_READY}
     assert used == [0.4, None, None, None]
+
+
+@pytest.mark.parametrize("lag_s", [None, 0.0, 12.0])
+def test_no_time_is_lost_between_two_refreshes_and_none_counts_twice(lag_s: float | None) -> None:
+    of_page, windows = reader(), list[Window]()
+    for i in range(30):
+        now_s = NOW_S + INTERVAL_S * i
+        refreshed_s = NOW_S + SCRAPE_S * (i // 3)
+        stamp_s = None if lag_s is None else refreshed_s - lag_s
+        text = page(stamp_s, stamp_s, DEV_TOTAL_ENERGY_CONSUMPTION=(refreshed_s, stamp_s))
+        (reading,) = of_page.read(text, now_s).readings
+        windows.append(reading.window)
+        assert bool(reading.values) == (i % 3 == 0)
+    assert all(one.end_s == other.start_s for one, other in itertools.pairwise(windows))
+    assert windows[-1].end_s == NOW_S + 270 - (lag_s or 0.0)
+
+
+def test_a_job_on_a_page_that_is_refreshed_every_30_s_is_observed_all_the_time() -> None:
+    of_page, deriver, meter = reader(), Deriver(DeriverSettings()), GpuTimeMeter()
+    seconds: Mapping[str, float] = {}
+    labels = 'gpu="0",UUID="GPU-0",modelName="NVIDIA H200",hpc_job="7"'
+    for i in range(31):
+        text = (
+            f"DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{{{labels}}} 0.5\n"
+            f"DCGM_FI_DEV_SM_CLOCK{{{labels}}} 1830\n"
+            f"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{{{labels}}} {1000 + i // 3}\n"
+        )
+        readings = of_page.read(text, NOW_S + INTERVAL_S * i).readings
+        counted = meter.count([deriver.derive(reading) for reading in readings], NOW_S + 10 * i)
+        seconds = counted.live[0].values
+    assert seconds["gpu_time_allocated"] == seconds["gpu_time_observed"] == 310
+    assert seconds["gpu_time_effective"] == pytest.approx(155)
+
+
+def test_a_page_that_stands_still_is_time_without_values() -> None:
+    of_page = reader()
+    readings = [
+        of_page.read(page(NOW_S, NOW_S), NOW_S + INTERVAL_S * i).readings[0] for i in range(20)
+    ]
+    assert readings[-1].gaps["tensor_active"].reason is GapReason.STALE
+    assert readings[-1].window == Window(NOW_S + 180, NOW_S + 190)
 
 
 def test_a_counter_has_the_time_between_its_own_samples() -> None:
