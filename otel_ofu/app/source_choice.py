@@ -38,9 +38,13 @@ class SourceChange:
 
 @dataclass(slots=True)
 class _Choice:
-    """`without_ofu`: rounds in a row; `lasting`: its source cannot give it."""
+    """`without_ofu`: rounds in a row; `lasting`: its source cannot give it.
+
+    `is_local`: a source of this machine's own GPUs knows it.
+    """
 
     source: str
+    is_local: bool = False
     without_ofu: int = 0
     lasting: bool = False
 
@@ -81,7 +85,8 @@ class SourceChoice:
     """The source of each GPU.
 
     `order`: the sources, best first. `local`: those that speak of this machine's own GPUs; while
-    one of them reads any, the others bring no GPU that these do not know.
+    one of them knows any, the others bring no GPU that these do not know: a page may call a GPU of
+    this machine by another name.
     """
 
     order: Sequence[str]
@@ -109,7 +114,8 @@ class SourceChoice:
         offers = _offers(self.order, results)
         self._forget(offers, results)
         changes = [self._choose(gpu, offers[gpu]) for gpu in offers]
-        return [change for change in changes if change is not None]
+        self._drop_strangers()
+        return [each for each in changes if each is not None and each.gpu in self._chosen]
 
     def _forget(self, offers: Mapping[str, Mapping[str, _Offer]], results: Results) -> None:
         """GPUs that their source does not list any more, although it answers."""
@@ -126,20 +132,25 @@ class SourceChoice:
         target = max(offers, key=lambda name: (offers[name].level, -self.order.index(name)))
         choice = self._chosen.get(gpu)
         if choice is None:
-            return self._first(gpu, target, offers[target])
+            is_local = self._is_local(offers)
+            self._chosen[gpu] = _Choice(target, is_local, lasting=offers[target].lacks_ofu)
+            return SourceChange(gpu, target, "", "")
         own = offers.get(choice.source, _Offer())
         choice.without_ofu = 0 if own.level == _OFU else choice.without_ofu + 1
         choice.lasting = own.lacks_ofu
+        choice.is_local = choice.is_local or self._is_local(offers)
         if target == choice.source or not self._may_move(choice, target, own, offers[target]):
             return None
-        self._chosen[gpu] = _Choice(target, lasting=offers[target].lacks_ofu)
+        self._chosen[gpu] = _Choice(target, choice.is_local, lasting=offers[target].lacks_ofu)
         return SourceChange(gpu, target, choice.source, "" if own.level == _OFU else own.why)
 
-    def _first(self, gpu: str, target: str, offer: _Offer) -> SourceChange | None:
-        if target not in self.local and self.in_use() & set(self.local):
-            return None  # a page may give a GPU of this machine another name
-        self._chosen[gpu] = _Choice(target, lasting=offer.lacks_ofu)
-        return SourceChange(gpu, target, "", "")
+    def _is_local(self, offers: Mapping[str, _Offer]) -> bool:
+        return any(name in self.local for name in offers)
+
+    def _drop_strangers(self) -> None:
+        """GPUs of a page that a driver came to list by other names."""
+        if any(choice.is_local for choice in self._chosen.values()):
+            self._chosen = {gpu: choice for gpu, choice in self._chosen.items() if choice.is_local}
 
     def _may_move(self, choice: _Choice, target: str, own: _Offer, offer: _Offer) -> bool:
         better = self._is_better(target, choice.source)

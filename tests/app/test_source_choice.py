@@ -93,6 +93,20 @@ def test_a_page_brings_no_gpu_beside_those_of_this_machine() -> None:
     assert after({"scrape": elsewhere}).in_use() == {"scrape"}
 
 
+def test_a_gpu_of_a_page_is_left_once_the_driver_lists_it_by_another_name() -> None:
+    elsewhere = gpu(0.5, "host:dcgm-exporter:0")
+    choice = after({"scrape": elsewhere}, {"scrape": elsewhere, "nvml": OFU})
+    assert choice.source_of(elsewhere.readings[0].device) == ""
+    assert choice.source_of(DEVICE) == "nvml"
+
+
+def test_a_page_that_reads_the_driver_s_gpus_brings_no_others() -> None:
+    both = ReadResult([*OFU.readings, reading("host:dcgm-exporter:1", 0.5)])
+    choice = after({"nvml": NEVER}, {"nvml": NEVER, "scrape": both}, {"scrape": both})
+    assert choice.source_of(DEVICE) == "scrape"
+    assert choice.source_of(both.readings[1].device) == ""
+
+
 def test_gpus_that_the_engine_does_not_see_are_read_by_another() -> None:
     both = ReadResult([*OFU.readings, reading("H", 0.5)])
     choice = after({"dcgm": OFU}, {"dcgm": OFU, "nvml": both})
