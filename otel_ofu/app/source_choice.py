@@ -14,6 +14,9 @@ from otel_ofu.model import Device, GapReason, Reading
 PATIENCE = 3
 """Rounds without OFU after which a source of lower rank takes over a GPU, where it is not sure that
 it stays so. Starting value."""
+LONG_PATIENCE = 100
+"""The same where its values are to come. Starting value: an exporter that refreshes every 30 s, as
+dcgm-exporter does, is read 60 times in between at an interval of 500 ms."""
 _LASTING = (GapReason.NOT_SUPPORTED, GapReason.NOT_PERMITTED)
 _TENSOR = "tensor_active"
 
@@ -38,7 +41,7 @@ class SourceChange:
 
 @dataclass(slots=True)
 class _Choice:
-    """`without_ofu`: rounds in a row; `lasting`: its source cannot give it.
+    """`without_ofu` and `waiting`: rounds in a row; `lasting`: its source cannot give it.
 
     `is_local`: a source of this machine's own GPUs knows it.
     """
@@ -46,11 +49,22 @@ class _Choice:
     source: str
     is_local: bool = False
     without_ofu: int = 0
+    waiting: int = 0
     lasting: bool = False
 
     @property
     def lacks_ofu(self) -> bool:
-        return self.lasting or self.without_ofu >= PATIENCE
+        return self.lasting or self.without_ofu >= PATIENCE or self.waiting >= LONG_PATIENCE
+
+    def follow(self, own: _Offer) -> None:
+        """One round of its source."""
+        self.lasting = own.lacks_ofu
+        if own.level == _OFU:
+            self.without_ofu = self.waiting = 0
+        elif own.waits:
+            self.waiting += 1
+        else:
+            self.without_ofu += 1
 
 
 _GAPS, _VALUES, _OFU = range(3)
@@ -62,6 +76,7 @@ class _Offer:
 
     level: int = _GAPS
     lasting: bool = False
+    waits: bool = False
     why: str = "it gives nothing"
 
     @property
@@ -77,6 +92,7 @@ class _Offer:
             self.level = max(self.level, _VALUES)
         if gap is not None:
             self.lasting = gap.reason in _LASTING
+            self.waits = gap.reason is GapReason.NOT_READY
             self.why = gap.detail or gap.reason.replace("_", " ")
 
 
@@ -136,8 +152,7 @@ class SourceChoice:
             self._chosen[gpu] = _Choice(target, is_local, lasting=offers[target].lacks_ofu)
             return SourceChange(gpu, target, "", "")
         own = offers.get(choice.source, _Offer())
-        choice.without_ofu = 0 if own.level == _OFU else choice.without_ofu + 1
-        choice.lasting = own.lacks_ofu
+        choice.follow(own)
         choice.is_local = choice.is_local or self._is_local(offers)
         if target == choice.source or not self._may_move(choice, target, own, offers[target]):
             return None
@@ -153,10 +168,9 @@ class SourceChoice:
             self._chosen = {gpu: choice for gpu, choice in self._chosen.items() if choice.is_local}
 
     def _may_move(self, choice: _Choice, target: str, own: _Offer, offer: _Offer) -> bool:
-        better = self._is_better(target, choice.source)
-        if offer.level == own.level:
-            return better and offer.level == _OFU
-        return better or choice.lacks_ofu
+        if offer.level == _OFU and self._is_better(target, choice.source):
+            return True
+        return offer.level > own.level and choice.lacks_ofu
 
     def _is_better(self, name: str, other: str) -> bool:
         return self.order.index(name) < self.order.index(other)

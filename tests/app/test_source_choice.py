@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
-from otel_ofu.app.source_choice import PATIENCE, SourceChoice
+from otel_ofu.app.source_choice import LONG_PATIENCE, PATIENCE, SourceChoice
 from otel_ofu.app.source_reader import ReadResult
 from otel_ofu.model import Device, Gap, GapReason, Reading, Window
 
@@ -33,6 +34,7 @@ FIRST = gpu(GapReason.NOT_READY)
 NEVER = gpu(GapReason.NOT_SUPPORTED)
 FAILED = ReadResult(failure="failed", message="engine gone")
 EMPTY = ReadResult()
+UNREFRESHED = ReadResult([replace(FIRST.readings[0], values={})])
 DEVICE = Device("G")
 
 
@@ -61,6 +63,8 @@ def after(*rounds: Mapping[str, ReadResult]) -> SourceChoice:
         ([{"dcgm": OFU}, *[{"dcgm": FAILED, "nvml": OFU}] * PATIENCE], "nvml"),
         ([{"dcgm": OFU}, *[{"dcgm": FAILED, "nvml": NEVER}] * PATIENCE], "nvml"),
         ([{"dcgm": OFU}, *[{"dcgm": FAILED}] * 9], "dcgm"),
+        ([{"scrape": OFU}, *[{"scrape": UNREFRESHED, "nvml": NEVER}] * 60], "scrape"),
+        ([{"dcgm": OFU}, *[{"dcgm": FIRST, "nvml": OFU}] * LONG_PATIENCE], "nvml"),
         ([{"dcgm": OFU}, {"dcgm": EMPTY}], ""),
         ([{"dcgm": OFU}, {"dcgm": EMPTY, "nvml": OFU}], "nvml"),
     ],
