@@ -24,7 +24,7 @@ from otel_ofu.model import Window
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.sources.dcgm.bindings import Bindings
 from otel_ofu.sources.dcgm.child import Child
-from otel_ofu.sources.dcgm.client import Doors, connect
+from otel_ofu.sources.dcgm.client import ClientDependencies, connect
 from otel_ofu.sources.dcgm.read import Interpreter, SampleTimes
 from otel_ofu.sources.dcgm.session import DcgmSession
 from otel_ofu.sources.dcgm.settings import DcgmSettings, endpoint
@@ -100,10 +100,10 @@ def tick_cpu_s(gpus: int) -> tuple[float, float]:
     rig = Rig({"gpus": [h100(i) for i in range(gpus)]})
     interpreter = Interpreter(load_registry(), START_S, with_profiling=True)
     ids = [f.id for f in interpreter.fields[:FIELDS]]
-    start = StartRequest(DcgmSettings(), ids, INTERVAL_S / 2, 1.0)
+    start = StartRequest(DcgmSettings().client(), ids, INTERVAL_S / 2, 1.0)
     loaded = rig.load(str(FAKE), "")
-    doors = Doors(refusal=rig.refusal)
-    engine = connect(loaded, endpoint(DcgmSettings()), rig.clock, doors)
+    dependencies = ClientDependencies(refusal=rig.refusal)
+    engine = connect(loaded, endpoint(DcgmSettings()), rig.clock, dependencies)
     session = DcgmSession(engine, start, rig.clock)
     rig.clock.advance(INTERVAL_S)
     session.read()
@@ -158,7 +158,9 @@ def child_mb() -> tuple[float, float]:
         try:
             ids = [f.id for f in Interpreter(load_registry(), 0.0, with_profiling=True).fields]
             child.send(
-                StartRequest(DcgmSettings(bindings_path=str(FAKE), embedded=True), ids, 5.0, 1.0)
+                StartRequest(
+                    DcgmSettings(bindings_path=str(FAKE), embedded=True).client(), ids, 5.0, 1.0
+                )
             )
             for _ in range(3):
                 child.send(ReadRequest(0))

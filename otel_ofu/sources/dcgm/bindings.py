@@ -1,7 +1,8 @@
-"""Finds and imports NVIDIA's Python client of DCGM; used in the child process only.
+"""Finds and imports NVIDIA's Python client of DCGM, in the child process; looks for it in both.
 
 Enters: the folders that a user named, or none. Leaves: `Bindings`, the vendor's modules with the
-library loaded, or SourceUnavailable that names every folder that was tried.
+library loaded (or `native` in their place, where only the library is), or SourceUnavailable that
+names every folder that was tried.
 Source: the file lists of the packages datacenter-gpu-manager (2.x, 3.x) and
 datacenter-gpu-manager-4-core.
 """
@@ -11,7 +12,6 @@ from __future__ import annotations
 import ctypes
 import importlib
 import os
-import platform
 import re
 import sys
 import warnings
@@ -48,14 +48,17 @@ class SearchPaths:
         named += [Path(p) for p in environment.split(":") if p]
         return [
             *named,
-            self.root / f"usr/lib/{platform.machine()}-linux-gnu",
+            self.root / f"usr/lib/{os.uname().machine}-linux-gnu",
             self.root / "usr/lib64",
         ]
 
 
 @dataclass(frozen=True, slots=True)
 class Bindings:
-    """The vendor's modules. Untyped: they are not on PyPI and publish no types."""
+    """The vendor's modules, and where they or the library were found.
+
+    Untyped: they are not on PyPI and publish no types.
+    """
 
     path: Path
     major: int | None
@@ -65,9 +68,11 @@ class Bindings:
 
 
 def load(bindings_path: str, library_path: str, paths: SearchPaths | None = None) -> Bindings:
-    """Import the bindings and let them load their library."""
+    """Import the bindings and let them load their library; without any, the library itself."""
     paths = paths or SearchPaths()
-    folder = locate(bindings_path, paths)
+    folder = locate(bindings_path, library_path, paths)
+    if folder.is_file():
+        return _native(folder)
     major = library_major(folder)
     _check_library(folder, major, library_path, paths)
     modules = _import(folder)
@@ -81,8 +86,8 @@ def load(bindings_path: str, library_path: str, paths: SearchPaths | None = None
     return Bindings(folder, major, modules["pydcgm"], modules["dcgm_agent"], structs)
 
 
-def locate(bindings_path: str, paths: SearchPaths) -> Path:
-    """The folder that holds pydcgm.py."""
+def locate(bindings_path: str, library_path: str, paths: SearchPaths) -> Path:
+    """The folder that holds pydcgm.py; where there is none and none was named, a library file."""
     base = Path(bindings_path)
     tried = (
         [base, base / "python3", base / "bindings/python3"] if bindings_path else paths.bindings()
@@ -91,7 +96,27 @@ def locate(bindings_path: str, paths: SearchPaths) -> Path:
         if (folder / "pydcgm.py").is_file():
             return folder
     names = ", ".join(map(str, tried))
-    raise SourceUnavailable(f"no Python bindings of DCGM (pydcgm.py) in {names}", _client_remedy())
+    message = f"no Python bindings of DCGM (pydcgm.py) in {names}"
+    if not bindings_path:
+        searched = [_folder(library_path)] if library_path else paths.libraries("")
+        if found := _libraries_in(searched):
+            return max(found, key=_major_of_library)
+        message += f"; no libdcgm.so.N in {', '.join(map(str, searched))}"
+    raise SourceUnavailable(message, _client_remedy())
+
+
+def _native(library: Path) -> Bindings:
+    from otel_ofu.sources.dcgm.native import NativeClient  # noqa: PLC0415 - rarely needed
+
+    try:
+        client = NativeClient(str(library))
+    except (OSError, AttributeError) as error:
+        raise SourceUnavailable(f"cannot load {library}: {error}", _client_remedy()) from error
+    return Bindings(library, _major_of_library(library), client, client, client)
+
+
+def _major_of_library(library: Path) -> int:
+    return int(library.name.rpartition(".")[2])
 
 
 def library_major(folder: Path) -> int | None:
@@ -141,7 +166,7 @@ def _import(folder: Path) -> dict[str, Any]:
             modules = {name: importlib.import_module(name) for name in _MODULES}
     except Exception as error:
         raise SourceUnavailable(
-            f"bindings in {folder} cannot be imported by Python {platform.python_version()}: "
+            f"bindings in {folder} cannot be imported by Python {_python_version()}: "
             f"{type(error).__name__}: {error}",
             codes.INSTALL_CLIENT,
         ) from error
@@ -183,6 +208,10 @@ def _no_library(
         f"bindings in {folder} could not load {name} ({detail}); searched {folders}",
         _client_remedy(),
     )
+
+
+def _python_version() -> str:
+    return ".".join(map(str, sys.version_info[:3]))
 
 
 def _refused(library: Path) -> str:

@@ -16,9 +16,9 @@ from otel_ofu.model.clock import Clock
 from otel_ofu.model.errors import SourceUnavailable
 from otel_ofu.sources.dcgm import bindings, codes
 from otel_ofu.sources.dcgm.bindings import Bindings
+from otel_ofu.sources.dcgm.endpoint import EngineEndpoint, refusal
 from otel_ofu.sources.dcgm.engine import EngineError, HostEngine
 from otel_ofu.sources.dcgm.session import DcgmSession
-from otel_ofu.sources.dcgm.settings import EngineEndpoint, endpoint, refusal
 from otel_ofu.sources.dcgm.wire import (
     DcgmProbe,
     DcgmTarget,
@@ -40,7 +40,7 @@ Starting value."""
 
 
 @dataclass(frozen=True, slots=True)
-class Doors:
+class ClientDependencies:
     """The ways out of the process: how the vendor's client is found, and whether a port is open."""
 
     load: Callable[[str, str], Bindings] = bindings.load
@@ -48,12 +48,14 @@ class Doors:
 
 
 class DcgmClient:
-    """Used by one thread. `doors` are exchanged in tests."""
+    """Used by one thread. `needs` are exchanged in tests."""
 
-    def __init__(self, start: StartRequest, clock: Clock, doors: Doors | None = None) -> None:
+    def __init__(
+        self, start: StartRequest, clock: Clock, needs: ClientDependencies | None = None
+    ) -> None:
         self._start = start
         self._clock = clock
-        self._doors = doors or Doors()
+        self._needs = needs or ClientDependencies()
         self._bindings: Bindings | None = None
         self._session: DcgmSession | None = None
         self._targets: list[DcgmTarget] = []
@@ -103,7 +105,7 @@ class DcgmClient:
     def _connect(self) -> DcgmSession:
         try:
             loaded = self._loaded()
-            self._session = open_session(self._start, self._clock, loaded, self._doors)
+            self._session = open_session(self._start, self._clock, loaded, self._needs)
         except SourceUnavailable as error:
             raise _UnavailableError(error) from error
         self._wait_s = FIRST_WAIT_S
@@ -112,8 +114,8 @@ class DcgmClient:
 
     def _loaded(self) -> Bindings:
         if self._bindings is None:
-            settings = self._start.settings
-            self._bindings = self._doors.load(settings.bindings_path, settings.library_path)
+            settings = self._start.client
+            self._bindings = self._needs.load(settings.bindings_path, settings.library_path)
         return self._bindings
 
     def _renew(self, session: DcgmSession) -> None:
@@ -145,9 +147,11 @@ class _UnavailableError(EngineError):
         self.unavailable = error
 
 
-def open_session(start: StartRequest, clock: Clock, loaded: Bindings, doors: Doors) -> DcgmSession:
+def open_session(
+    start: StartRequest, clock: Clock, loaded: Bindings, needs: ClientDependencies
+) -> DcgmSession:
     """Connect and start all watches; nothing stays behind in the engine when that fails."""
-    engine = connect(loaded, endpoint(start.settings), clock, doors)
+    engine = connect(loaded, start.client.where, clock, needs)
     try:
         return DcgmSession(engine, start, clock)
     except BaseException:
@@ -156,10 +160,13 @@ def open_session(start: StartRequest, clock: Clock, loaded: Bindings, doors: Doo
 
 
 def connect(
-    loaded: Bindings, where: EngineEndpoint, clock: Clock, doors: Doors | None = None
+    loaded: Bindings,
+    where: EngineEndpoint,
+    clock: Clock,
+    needs: ClientDependencies | None = None,
 ) -> HostEngine:
     """A connection over which the engine has answered: making one proves nothing."""
-    if why := (doors or Doors()).refusal(where):
+    if why := (needs or ClientDependencies()).refusal(where):
         raise EngineError(codes.CONNECTION_LOST, why, f"connect to {where}")
     began_s = clock.monotonic_s()
     engine = HostEngine(loaded, where)
@@ -198,23 +205,25 @@ def failure_of(error: EngineError, start: StartRequest) -> FailureReply:
         return FailureReply(message=error.detail, remedy=error.remedy, reason=reason)
     known = codes.trouble(error.code, error.detail)
     if error.code == codes.CONNECTION_LOST:
-        message = f"no DCGM host engine answers at {endpoint(start.settings)}: {error.detail}"
+        message = f"no DCGM host engine answers at {start.client.where}: {error.detail}"
     else:
         message = f"{known.detail} (to {error.call}: {error.code})"
     return FailureReply(message=message, remedy=known.remedy, reason=reason)
 
 
-def reports(start: StartRequest, clock: Clock, doors: Doors | None = None) -> Iterator[DcgmProbe]:
+def reports(
+    start: StartRequest, clock: Clock, needs: ClientDependencies | None = None
+) -> Iterator[DcgmProbe]:
     """After each step all that is known; the last one is `complete`.
 
     The first one says that the vendor's client is loaded: from then on the engine is waited for.
     """
-    doors = doors or Doors()
-    settings = start.settings
-    where = endpoint(settings)
+    needs = needs or ClientDependencies()
+    settings = start.client
+    where = settings.where
     report = DcgmProbe(address=str(where))
     try:
-        loaded = doors.load(settings.bindings_path, settings.library_path)
+        loaded = needs.load(settings.bindings_path, settings.library_path)
     except SourceUnavailable as error:
         yield _with(report, str(error), error.remedy, complete=True)
         return
@@ -223,7 +232,7 @@ def reports(start: StartRequest, clock: Clock, doors: Doors | None = None) -> It
     )
     yield report
     try:
-        yield from _of_engine(report, start, clock, connect(loaded, where, clock, doors))
+        yield from _of_engine(report, start, clock, connect(loaded, where, clock, needs))
     except EngineError as error:
         failure = failure_of(error, start)
         yield _with(report, failure.message, failure.remedy, complete=True)

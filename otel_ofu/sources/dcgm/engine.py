@@ -11,7 +11,6 @@ import ctypes
 import os
 import re
 import struct
-import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from typing import Any
 
 from otel_ofu.sources.dcgm import codes
 from otel_ofu.sources.dcgm.bindings import Bindings
-from otel_ofu.sources.dcgm.settings import EngineEndpoint
+from otel_ofu.sources.dcgm.endpoint import EngineEndpoint
 from otel_ofu.sources.dcgm.wire import DcgmSample, Value
 
 Memory = bytes | memoryview
@@ -134,7 +133,7 @@ class HostEngine:
     def __init__(self, bindings: Bindings, where: EngineEndpoint) -> None:
         self._dcgm = bindings
         self._agent = bindings.dcgm_agent
-        self._prefix = f"otel-ofu-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self._prefix = f"otel-ofu-{os.getpid()}-{os.urandom(4).hex()}"
         self._number = 0
         self._groups: list[Any] = []
         self._field_groups: list[Any] = []

@@ -19,15 +19,10 @@ from otel_ofu.model.clock import Clock
 from otel_ofu.model.errors import SourceError, SourceUnavailable
 from otel_ofu.sources.dcgm import bindings, codes
 from otel_ofu.sources.dcgm.child import STOP_GRACE_S, Channel, ChannelClosedError, Child
+from otel_ofu.sources.dcgm.endpoint import EngineEndpoint, refusal
 from otel_ofu.sources.dcgm.fields import fields
 from otel_ofu.sources.dcgm.read import NAME, Interpreter, SampleTimes
-from otel_ofu.sources.dcgm.settings import (
-    MIN_INTERVAL_S,
-    DcgmSettings,
-    EngineEndpoint,
-    endpoint,
-    refusal,
-)
+from otel_ofu.sources.dcgm.settings import MIN_INTERVAL_S, DcgmSettings, endpoint
 from otel_ofu.sources.dcgm.wire import (
     DcgmProbe,
     DcgmTarget,
@@ -65,7 +60,7 @@ def start_message(
 ) -> StartRequest:
     """The first message to a child. Fields are sampled twice a tick, so none is ever too old."""
     watch_s = max(MIN_INTERVAL_S, interval_s / 2)
-    return StartRequest(settings, list(field_ids), watch_s, min(_FASTEST_CLOCK_S, watch_s))
+    return StartRequest(settings.client(), list(field_ids), watch_s, min(_FASTEST_CLOCK_S, watch_s))
 
 
 class DcgmSource:
@@ -264,7 +259,7 @@ def _preflight(
     """What can be known at once; None when only a child can tell more."""
     where = endpoint(settings)
     try:
-        bindings.locate(settings.bindings_path, bindings.SearchPaths())
+        bindings.locate(settings.bindings_path, settings.library_path, bindings.SearchPaths())
     except SourceUnavailable as error:
         problem = ProbeProblem(str(error), error.remedy)
     else:

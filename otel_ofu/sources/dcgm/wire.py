@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from otel_ofu.model import Device, Gap, Trouble
-from otel_ofu.sources.dcgm.settings import DcgmSettings
+from otel_ofu.sources.dcgm.endpoint import EngineEndpoint
 
 MAX_FRAME_BYTES = 16 << 20
 """Far above any answer (32 GPUs with 14 MIG instances need 1 MB); more is a broken peer."""
@@ -48,13 +48,21 @@ class GpuProfiling(msgspec.Struct, frozen=True, kw_only=True):
     remedy: str = ""
 
 
+class ClientSettings(msgspec.Struct, frozen=True, array_like=True):
+    """Where the engine is, and the folders of the vendor's client, empty for the usual ones."""
+
+    where: EngineEndpoint
+    bindings_path: str = ""
+    library_path: str = ""
+
+
 class StartRequest(msgspec.Struct, frozen=True, tag="start"):
     """First message to a child: `fields` in order of importance, and both periods in seconds.
 
     `clock_s` is that of what changes within a tick, `watch_s` that of the rest.
     """
 
-    settings: DcgmSettings
+    client: ClientSettings
     fields: list[int]
     watch_s: float
     clock_s: float

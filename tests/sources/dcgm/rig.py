@@ -13,8 +13,9 @@ from otel_ofu.model import Reading
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.sources.dcgm import bindings
 from otel_ofu.sources.dcgm.bindings import Bindings
-from otel_ofu.sources.dcgm.client import DcgmClient, Doors, reports
-from otel_ofu.sources.dcgm.settings import DcgmSettings, EngineEndpoint
+from otel_ofu.sources.dcgm.client import ClientDependencies, DcgmClient, reports
+from otel_ofu.sources.dcgm.endpoint import EngineEndpoint
+from otel_ofu.sources.dcgm.settings import DcgmSettings
 from otel_ofu.sources.dcgm.source import DcgmSource
 from otel_ofu.sources.dcgm.wire import (
     FrameBuffer,
@@ -56,8 +57,8 @@ def a10(gpu_id: int, **more: object) -> dict[str, Any]:
 class LocalChannel:
     """What the child process does, in this one: the same messages over the same wire format."""
 
-    def __init__(self, clock: VirtualClock, doors: Doors) -> None:
-        self._clock, self._doors = clock, doors
+    def __init__(self, clock: VirtualClock, dependencies: ClientDependencies) -> None:
+        self._clock, self._dependencies = clock, dependencies
         self._client: DcgmClient | None = None
         self._start: StartRequest | None = None
         self._frames = FrameBuffer()
@@ -68,13 +69,13 @@ class LocalChannel:
         match request:
             case StartRequest():
                 self._start = request
-                self._client = DcgmClient(request, self._clock, self._doors)
+                self._client = DcgmClient(request, self._clock, self._dependencies)
             case ReadRequest():
                 assert self._client
                 self._frames.feed(frame(self._client.read(request)))
             case ProbeRequest():
                 assert self._start
-                for report in reports(self._start, self._clock, self._doors):
+                for report in reports(self._start, self._clock, self._dependencies):
                     self._frames.feed(frame(report))
 
     def receive(self, timeout_s: float) -> Reply | None:
@@ -128,7 +129,7 @@ class Rig:
         return bindings.load(bindings_path, library_path)
 
     def _launch(self) -> LocalChannel:
-        self.channel = LocalChannel(self.clock, Doors(self.load, self.refusal))
+        self.channel = LocalChannel(self.clock, ClientDependencies(self.load, self.refusal))
         return self.channel
 
     def refusal(self, where: EngineEndpoint) -> str:

@@ -51,14 +51,14 @@ def put_library(root: Path, name: str) -> None:
 )
 def test_bindings_are_found_where_packages_put_them(tmp_path: Path, where: str) -> None:
     folder = put(tmp_path / where)
-    assert locate("", SearchPaths(tmp_path)) == folder
+    assert locate("", "", SearchPaths(tmp_path)) == folder
 
 
 def test_the_newest_major_is_taken(tmp_path: Path) -> None:
     for major in (4, 10, 9):
         put(tmp_path / f"usr/share/datacenter-gpu-manager-{major}/bindings/python3", major)
     put(tmp_path / "usr/local/dcgm/bindings/python3", 3)
-    folder = locate("", SearchPaths(tmp_path))
+    folder = locate("", "", SearchPaths(tmp_path))
     assert "datacenter-gpu-manager-10" in str(folder)
     assert library_major(folder) == 10
 
@@ -66,7 +66,7 @@ def test_the_newest_major_is_taken(tmp_path: Path) -> None:
 @pytest.mark.parametrize("below", ["", "python3", "bindings/python3"])
 def test_a_named_folder_may_be_the_installation_or_the_bindings(tmp_path: Path, below: str) -> None:
     folder = put(tmp_path / "opt" / below)
-    assert locate(str(tmp_path / "opt"), SearchPaths(tmp_path)) == folder
+    assert locate(str(tmp_path / "opt"), "", SearchPaths(tmp_path)) == folder
 
 
 def test_no_bindings_name_every_place_and_both_commands(tmp_path: Path) -> None:
@@ -88,6 +88,20 @@ def test_half_of_the_bindings_is_not_enough(tmp_path: Path) -> None:
     (tmp_path / "pydcgm.py").touch()
     with pytest.raises(SourceUnavailable, match="not complete"):
         load(str(tmp_path), "", SearchPaths(tmp_path))
+
+
+def test_without_bindings_the_newest_library_is_the_client(tmp_path: Path) -> None:
+    for name in ("libdcgm.so.3", "libdcgm.so.4", "libdcgm.so", "libdcgm.so.4.6.0"):
+        put_library(tmp_path, name)
+    assert locate("", "", SearchPaths(tmp_path)).name == "libdcgm.so.4"
+    with pytest.raises(SourceUnavailable, match=r"cannot load .*libdcgm\.so\.4: .*file too short"):
+        load("", "", SearchPaths(tmp_path))
+
+
+def test_a_library_does_not_stand_in_for_bindings_that_were_named(tmp_path: Path) -> None:
+    put_library(tmp_path, "libdcgm.so.4")
+    with pytest.raises(SourceUnavailable, match="no Python bindings of DCGM"):
+        load(str(tmp_path / "empty"), "", SearchPaths(tmp_path))
 
 
 def test_a_library_of_another_major_is_refused_with_both_named(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ from otel_ofu.sources.dcgm.settings import DcgmSettings
 from otel_ofu.sources.dcgm.wire import ReadRequest, StartRequest
 child = Child()
 settings = DcgmSettings(bindings_path=sys.argv[1], address=sys.argv[3])
-child.send(StartRequest(settings, [100], 0.2, 0.2))
+child.send(StartRequest(settings.client(), [100], 0.2, 0.2))
 child.send(ReadRequest(0))
 child.receive(float(sys.argv[2]))
 print(child.pid, flush=True)
@@ -187,7 +187,7 @@ def test_what_the_vendor_prints_does_not_reach_the_protocol(live: Live, tmp_path
     child = Child()
     try:
         settings = DcgmSettings(bindings_path=str(noisy), address=live.address)
-        child.send(StartRequest(settings, [100], 1.0, 1.0))
+        child.send(StartRequest(settings.client(), [100], 1.0, 1.0))
         child.send(ReadRequest(0))
         assert type(child.receive(HANGS_S)).__name__ == "SamplesReply"
         while b"hello from the vendor" not in child._errors:  # the two pipes are not in step
@@ -195,6 +195,16 @@ def test_what_the_vendor_prints_does_not_reach_the_protocol(live: Live, tmp_path
     finally:
         child.stop(1.0)
     assert b"hello from the vendor" in child._errors
+
+
+def test_a_child_imports_little() -> None:
+    """Whatever it imports costs memory on every node, for as long as the agent runs."""
+    code = "import sys, otel_ofu.sources.dcgm.worker; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=HANGS_S
+    )
+    heavy = {"yaml", "sqlite3", "logging", "tempfile", "socket", "numpy", "importlib.metadata"}
+    assert heavy & set(done.stdout.split()) == set()
 
 
 def test_a_broken_protocol_ends_the_child_with_a_reason(live: Live) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
-from otel_ofu.sources.dcgm.settings import DcgmSettings, EngineEndpoint, refusal
+from otel_ofu.sources.dcgm.endpoint import EngineEndpoint, refusal
+from otel_ofu.sources.dcgm.settings import DcgmSettings
 from otel_ofu.sources.dcgm.source import probe
 from otel_ofu.sources.dcgm.wire import DcgmProbe, Request
 from tests.sources.dcgm.conftest import MakeRig

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from otel_ofu.model.errors import SourceUnavailable
-from otel_ofu.sources.dcgm.settings import DcgmSettings, EngineEndpoint, endpoint
+from otel_ofu.sources.dcgm.endpoint import EngineEndpoint
+from otel_ofu.sources.dcgm.settings import DcgmSettings, endpoint
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,11 @@ pytestmark = pytest.mark.peer
 INTERVAL_S = 1.0
 
 try:
-    bindings.locate(os.environ.get("OTEL_OFU_DCGM_BINDINGS", ""), bindings.SearchPaths())
+    bindings.locate(
+        os.environ.get("OTEL_OFU_DCGM_BINDINGS", ""),
+        os.environ.get("OTEL_OFU_DCGM_LIBRARY", ""),
+        bindings.SearchPaths(),
+    )
 except SourceUnavailable as missing:
     pytest.skip(f"no DCGM here: {missing}", allow_module_level=True)
 
