@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 
 from otel_ofu.app.collectors import CollectedValues
-from otel_ofu.app.sampler import SHARE
+from otel_ofu.app.shared_gpus import SHARE
 from otel_ofu.config import Config, Jobs
 from otel_ofu.derive.fleet_jobs import FleetJobs
 from otel_ofu.derive.job_figures import JobFigureSettings

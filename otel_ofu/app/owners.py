@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from otel_ofu.config import Config
 from otel_ofu.jobs import JobFinder
-from otel_ofu.model import Device
+from otel_ofu.model import Device, Owner
 from otel_ofu.model.clock import Clock
 from otel_ofu.model.errors import SourceError, SourceUnavailable
 from otel_ofu.sources.nvml import GpuProcess, NvmlProcesses
@@ -64,7 +64,7 @@ def job_finder(
     config: Config,
     processes: Callable[[], Sequence[GpuProcess]],
     devices: Callable[[], Sequence[Device]],
-    source_owners: Callable[[], Mapping[str, Mapping[str, str]]],
+    source_owners: Callable[[], Mapping[str, Sequence[Owner]]],
 ) -> JobFinder | None:
     """The finder that the config asks for; None when it is off."""
     if not config.jobs.enabled:

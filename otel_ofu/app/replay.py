@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from otel_ofu.app.sampler import Emit, ReadingDeriver, Sampler
+from otel_ofu.app.sampler import Emit, Sampler, SamplerDeriver
 from otel_ofu.app.source_reader import ReadResult
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.sources import Source
@@ -70,7 +70,7 @@ class Replay:
     def __init__(
         self,
         source: Source,
-        deriver: ReadingDeriver,
+        deriver: SamplerDeriver,
         emit: Emit,
         clock: VirtualClock | None = None,
         judge: Callable[[float], None] = lambda _now_s: None,

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from otel_ofu.app.prepare import deriver
+from otel_ofu.app.shared_gpus import derive_owned
 from otel_ofu.config import Gpu
 from otel_ofu.mfu.report import TERA
 from otel_ofu.model.errors import ConfigError, Problem
@@ -59,7 +60,11 @@ def read_recordings(
         try:
             for time_s, tick in source.ticks():
                 by_uuid = {reading.device.uuid: reading for reading in tick}
-                gather.observe(derived.derive(r, by_uuid.get(r.device.parent)) for r in tick)
+                gather.observe(
+                    seen
+                    for r in tick
+                    for seen in derive_owned(derived, r, by_uuid.get(r.device.parent))
+                )
                 progress(progress_text, time_s)
         finally:
             source.close()

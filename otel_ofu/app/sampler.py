@@ -7,44 +7,27 @@ source is late or fails, the devices that it had become gaps; the round goes on.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Protocol
 
+from otel_ofu.app.shared_gpus import DeviceOwner, ReadingDeriver, derive_owned, named_owners
 from otel_ofu.app.source_reader import ReadResult, SourceReader
 from otel_ofu.app.troubles import TroubleLog
 from otel_ofu.model import (
-    Attribute,
     Device,
     Gap,
     GapReason,
     Observation,
+    Owner,
     Reading,
     Trouble,
     Window,
 )
 
 
-class ReadingDeriver(Protocol):
-    """One reading in, one observation out (otel_ofu.derive.Deriver)."""
-
-    def derive(
-        self,
-        reading: Reading,
-        parent: Reading | None = None,
-        owner: Mapping[str, Attribute] | None = None,
-    ) -> Observation: ...
+class SamplerDeriver(ReadingDeriver, Protocol):
+    """A deriver that holds something of each entity."""
 
     def retain(self, entity_ids: Collection[str]) -> None: ...
-
-
-class DeviceOwner(Protocol):
-    """One job on one device (otel_ofu.jobs.DeviceOwner); the shares of a device add up to 1."""
-
-    @property
-    def attributes(self) -> Mapping[str, str]: ...
-
-    @property
-    def share(self) -> float: ...
 
 
 class SamplerMeter(Protocol):
@@ -64,9 +47,6 @@ class SamplerMeter(Protocol):
 Emit = Callable[[Sequence[Observation]], None]
 Owners = Callable[[float], Mapping[str, Sequence[DeviceOwner]]]
 
-SHARE = "owner_share"
-"""Registry key of the part of a GPU that counts for one of several jobs on it."""
-
 
 class Sampler:
     """Owns the reader. `tick` belongs to one thread and never raises because of the source.
@@ -77,7 +57,7 @@ class Sampler:
     def __init__(
         self,
         reader: SourceReader,
-        deriver: ReadingDeriver,
+        deriver: SamplerDeriver,
         emit: Emit,
         *,
         budget_s: float,
@@ -112,25 +92,20 @@ class Sampler:
         """Ends the reader; waits for a call that hangs no longer than `deadline_s`."""
         self._reader.close(deadline_s)
 
-    def source_owners(self) -> dict[str, Mapping[str, str]]:
+    def source_owners(self) -> dict[str, Sequence[Owner]]:
         """What the source itself reports of the owners, by device, as of the last round."""
-        return {uuid: reading.owner for uuid, reading in self._known.items() if reading.owner}
+        return {
+            uuid: named_owners(reading) for uuid, reading in self._known.items() if reading.owners
+        }
 
     def _derived(self, readings: Sequence[Reading], now_s: float) -> list[Observation]:
-        """A MIG instance is derived with the reading of its GPU, which has the clock.
-
-        A GPU with several owners is one observation for each, with its share.
-        """
+        """A MIG instance is derived with the reading of its GPU, which has the clock."""
         owners = self.owners(now_s) if self.owners else {}
         observations: list[Observation] = []
         for reading in readings:
             parent = self._known.get(reading.device.parent)
             rows = owners.get(reading.device.uuid, ())
-            if not rows:
-                observations.append(self._deriver.derive(reading, parent))
-            for row in rows:
-                seen = self._deriver.derive(reading, parent, row.attributes)
-                observations.append(_shared(seen, row.share))
+            observations += derive_owned(self._deriver, reading, parent, rows)
         self._deriver.retain([observation.entity.id for observation in observations])
         return observations
 
@@ -217,12 +192,6 @@ def _no_ofu(observation: Observation) -> Trouble | None:
     return Trouble(target, gap.reason.value, detail)
 
 
-def _shared(observation: Observation, share: float) -> Observation:
-    if share >= 1:
-        return observation
-    return replace(observation, values={**observation.values, SHARE: share})
-
-
 def _absent(reading: Reading, gap: Gap, now_s: float) -> Reading:
     """The reading of a device that was not read: all that it used to have is a gap."""
     kept = {k: g for k, g in reading.gaps.items() if g.reason is GapReason.NOT_SUPPORTED}
@@ -232,6 +201,6 @@ def _absent(reading: Reading, gap: Gap, now_s: float) -> Reading:
         source=reading.source,
         values={},
         gaps=dict.fromkeys([*reading.values, *reading.gaps], gap) | kept,
-        owner=reading.owner,
+        owners=reading.owners,
         quality=reading.quality,
     )

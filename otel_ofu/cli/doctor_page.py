@@ -5,13 +5,13 @@ Enters: a `PageReport`. Leaves: lines of text, free of whatever a page may hold 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from otel_ofu.app.doctor import ofu_text, reference_text
 from otel_ofu.app.page_report import PageGpu, PageReport
 from otel_ofu.catalog.registry import Metric, load_registry
 from otel_ofu.derive.efficiency import FIXED_CLOCK
-from otel_ofu.model import Gap
+from otel_ofu.model import Gap, Owner
 from otel_ofu.report.text import clean
 from otel_ofu.sources.scrape.explain import LineReport, PageExplanation, UnknownName
 
@@ -41,7 +41,7 @@ def _line(report: LineReport) -> str:
     shown += [report.note] if report.note else []
     found = "; ".join(clean(text) for text in shown)
     what = f"{clean(report.name)} {clean(report.text)}"
-    return f"  line {report.line}: {what} -> {clean(report.device)}{_owner(report.owner)}: {found}"
+    return f"  line {report.line}: {what} -> {clean(report.device)}{_owner(report.owners)}: {found}"
 
 
 def _worth_showing(keys: Mapping[str, float | Gap]) -> Mapping[str, float | Gap]:
@@ -64,10 +64,12 @@ def _name(metric: Metric, key: str) -> str:
     return f"{metric.name}{{{attributes}}}" if attributes else metric.name
 
 
-def _owner(owner: Mapping[str, str]) -> str:
-    if not owner:
-        return ""
-    return " of " + ", ".join(f"{name}={clean(value)}" for name, value in owner.items())
+def _owner(owners: Sequence[Owner]) -> str:
+    return " and".join(f" of {_attributes(owner)}" for owner in owners)
+
+
+def _attributes(owner: Owner) -> str:
+    return ", ".join(f"{name}={clean(value)}" for name, value in owner.attributes.items())
 
 
 def _gap(gap: Gap) -> str:
@@ -101,7 +103,7 @@ def _gpu(gpu: PageGpu) -> Iterator[str]:
     device = gpu.reading.device
     part = f", instance of {device.parent}" if device.parent else ""
     yield f"  {clean(device.model or 'unknown model')}  {clean(device.uuid + part)}"
-    yield f"      read as {gpu.exporter}{_owner(gpu.reading.owner)}"
+    yield f"      read as {gpu.exporter}{_owner(gpu.reading.owners)}"
     yield f"      {clean(reference_text(gpu.observation))}"
     yield f"      {clean(ofu_text(gpu.observation))}"
     for key, gap in gpu.reading.gaps.items():

@@ -16,6 +16,7 @@ from pathlib import Path
 from shutil import copytree
 
 from otel_ofu.app.prepare import configured_rules, deriver
+from otel_ofu.app.shared_gpus import derive_owned
 from otel_ofu.app.state import could_be_state_dir
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.cli import options
@@ -126,7 +127,14 @@ def _ticks(
         for tick in RecordingReader(path).ticks():
             by_uuid = {reading.device.uuid: reading for reading in tick}
             now_s = max(reading.window.end_s for reading in tick)
-            yield now_s, [derived.derive(r, by_uuid.get(r.device.parent)) for r in tick]
+            yield (
+                now_s,
+                [
+                    seen
+                    for r in tick
+                    for seen in derive_owned(derived, r, by_uuid.get(r.device.parent))
+                ],
+            )
 
 
 def _episode(episode: Episode, past: BacktestResult) -> str:

@@ -27,6 +27,7 @@ from otel_ofu.derive.plausibility import PlausibilityChecker
 from otel_ofu.derive.precision import PrecisionDetector, PrecisionDomain, declared
 from otel_ofu.derive.settings import DeriverSettings
 from otel_ofu.model import Attribute, Device, Entity, Gap, GapReason, Observation, Reading, Window
+from otel_ofu.model.owner import agreed
 
 
 @dataclass(slots=True)
@@ -102,9 +103,10 @@ class Deriver:
         """The observation of one window.
 
         `parent`: the reading of the GPU that a MIG instance is part of, of the same round.
-        `owner`: attributes from the job stage; they outrank the owner that the source gives.
+        `owner`: attributes from the job stage; they outrank the owners that the source
+        gives, of whom counts what they agree on.
         """
-        owned: dict[str, Attribute] = {**reading.owner, **(owner or {})}
+        owned: dict[str, Attribute] = {**agreed(reading.owners), **(owner or {})}
         known = self._device(reading, parent)
         id_ = entity_id(reading.device, owned)
         running = self._running.setdefault(id_, _Running(reading.window))

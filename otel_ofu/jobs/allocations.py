@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
 from otel_ofu.files.procfs import CgroupLine
-from otel_ofu.jobs import kubernetes, slurm
+from otel_ofu.jobs import slurm
 from otel_ofu.jobs.cgroups import cgroup_of
 from otel_ofu.jobs.kubernetes import Grant, Pods
-from otel_ofu.jobs.owner import JOB_ID, MAPPING, SOURCE, Claim
+from otel_ofu.jobs.owner import MAPPING, SOURCE, Claim
 from otel_ofu.jobs.processes import Neighbours
-from otel_ofu.model import Device
+from otel_ofu.model import Device, Owner
 from otel_ofu.model.log_once import CountedLogOnce
 
 _REPLICA = re.compile(r"::\d+$")
@@ -152,15 +152,12 @@ def of_folder(folder: Path, index: DeviceIndex) -> Allocated:
                     yield uuid, Claim(MAPPING, fields[0])
 
 
-def of_source(owners: Mapping[str, Mapping[str, str]]) -> Allocated:
+def of_source(owners: Mapping[str, Sequence[Owner]]) -> Allocated:
     """The owners that a source gives, such as the labels of an exporter's page."""
-    for uuid, attributes in owners.items():
-        pod = attributes.get(kubernetes.POD_NAME, "")
-        job = attributes.get(JOB_ID) or (
-            pod and f"{attributes.get(kubernetes.NAMESPACE_NAME, '')}/{pod}"
-        )
-        if job:
-            yield uuid, Claim(SOURCE, job, dict(attributes))
+    for uuid, of_device in owners.items():
+        for owner in of_device:
+            if owner.job_id:
+                yield uuid, Claim(SOURCE, owner.job_id, dict(owner.attributes), owner.share)
 
 
 def _granted(id_: str, grant: Grant, index: DeviceIndex) -> str | None:

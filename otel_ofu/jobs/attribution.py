@@ -1,14 +1,16 @@
 """From claims to owners, by rules and without I/O.
 
 Enters: for one device, the claims of each process and of the allocations, and the order of the
-providers. Leaves: the device's `Owner`s, whose shares add up to 1.
+providers. Leaves: the device's `JobOwner`s, with their shares.
 
 A job is named by the first provider of the order that has an id; the others add attributes.
 
 - A process is of an allocated job when one provider gives both the same id. One that no scheduler
   knows, on a device that is allocated to exactly one job, is of that job.
 - What processes of one job do not agree on is left out.
-- A source knows the owner of the device as a whole: with several owners its claim is left out.
+- A source knows the owners of the device, not the processes. Its owners are the jobs of the same
+  id. One alone is the job that is there alone. Others of a source that names a job which is there
+  are owners too; of a source that names none of them, nothing is known to be true.
 """
 
 from __future__ import annotations
@@ -19,10 +21,13 @@ from itertools import groupby
 
 from otel_ofu.jobs.kubernetes import NAME as K8S
 from otel_ofu.jobs.kubernetes import is_nameless
-from otel_ofu.jobs.owner import JOB_ID, JOB_SOURCE, MAPPING, SOURCE, Claim, Owner
+from otel_ofu.jobs.owner import MAPPING, SOURCE, Claim, JobOwner
+from otel_ofu.model.owner import JOB_ID, JOB_SOURCE, even_out
 
 Claims = Sequence[Claim]
 _SCHEDULERS = frozenset(("slurm", K8S, "lsf", "pbs"))
+_PLAIN_IDS = frozenset((MAPPING, SOURCE))
+"""Providers that pass on the id of a job without the name of its scheduler."""
 
 
 @dataclass(slots=True)
@@ -35,7 +40,7 @@ class _JobClaims:
     def has(self, other: Claim) -> bool:
         return any(
             claim.job_id == other.job_id
-            and (claim.provider == other.provider or MAPPING in (claim.provider, other.provider))
+            and (claim.provider == other.provider or {claim.provider, other.provider} & _PLAIN_IDS)
             for claim in self.claims
         )
 
@@ -45,6 +50,10 @@ class _JobClaims:
     def is_allocated(self) -> bool:
         """Whether schedulers name its job: a pod without a name may be any."""
         return bool(self.schedulers()) and not any(map(is_nameless, self.claims))
+
+    def share(self) -> float | None:
+        """The part of the device that is stated for it."""
+        return next((claim.share for claim in self.claims if claim.share is not None), None)
 
     def learn(self, job: _JobClaims) -> None:
         """Takes over the claims of an allocation, but for what is known better."""
@@ -58,16 +67,15 @@ class Attribution:
     def __init__(self, order: Sequence[str]) -> None:
         self._rank = {provider: rank for rank, provider in enumerate(order)}
 
-    def owners(self, processes: Mapping[int, Claims], allocations: Claims) -> tuple[Owner, ...]:
+    def owners(self, processes: Mapping[int, Claims], allocations: Claims) -> tuple[JobOwner, ...]:
         """Of one device, in the order of job ids. A process that no provider knows has no owner."""
         whole = [claim for claim in allocations if claim.provider == SOURCE]
         allocated = _jobs([claim for claim in allocations if claim.provider != SOURCE])
         candidates = [_JobClaims(list(claims), [pid]) for pid, claims in sorted(processes.items())]
         jobs = self._grouped(_allocated(candidates, allocated))
-        if whole and len(jobs) <= 1:
-            jobs = jobs or [_JobClaims()]
-            jobs[0].claims += whole
-        owners = (self._owner(job, 1 / len(jobs)) for job in jobs)
+        jobs += _of_source(jobs, whole)
+        shares = even_out([job.share() for job in jobs])
+        owners = (self._owner(job, share) for job, share in zip(jobs, shares, strict=True))
         return tuple(sorted(owners, key=lambda owner: (owner.job_id, owner.source)))
 
     def _grouped(self, candidates: Iterable[_JobClaims]) -> list[_JobClaims]:
@@ -88,13 +96,13 @@ class Attribution:
     def _order(self, claim: Claim) -> tuple[int, bool]:
         return self._rank[claim.provider], is_nameless(claim)
 
-    def _owner(self, job: _JobClaims, share: float) -> Owner:
+    def _owner(self, job: _JobClaims, share: float) -> JobOwner:
         claims = sorted(job.claims, key=self._order)
         name = next(claim for claim in claims if claim.job_id)
         # A source names itself: scrape, demo, ...
         source = name.attributes.get(JOB_SOURCE, name.provider)
         attributes = {**_agreed(claims), JOB_ID: name.job_id, JOB_SOURCE: source}
-        return Owner(name.job_id, source, attributes, tuple(sorted(job.pids)), share)
+        return JobOwner(name.job_id, source, attributes, tuple(sorted(job.pids)), share)
 
 
 def _jobs(allocations: Claims) -> list[_JobClaims]:
@@ -113,6 +121,21 @@ def _without_mapped(jobs: list[_JobClaims]) -> list[_JobClaims]:
     known = [job for job in jobs if job.claims[0].provider != MAPPING]
     mapped = [job for job in jobs if job.claims[0].provider == MAPPING]
     return known + [job for job in mapped if not any(k.has(job.claims[0]) for k in known)]
+
+
+def _of_source(jobs: Sequence[_JobClaims], whole: Claims) -> list[_JobClaims]:
+    """Gives the jobs what the source knows of them; leaves the jobs that it alone knows."""
+    if len(whole) == len(jobs) == 1:
+        jobs[0].claims += whole
+        return []
+    others = []
+    for claim in whole:
+        job = next((job for job in jobs if job.has(claim)), None)
+        if job:
+            job.claims.append(claim)
+        else:
+            others.append(_JobClaims([claim]))
+    return others if not jobs or len(others) < len(whole) else []
 
 
 def _allocated(

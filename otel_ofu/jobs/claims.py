@@ -13,9 +13,10 @@ from collections.abc import Iterator, Mapping
 from otel_ofu.jobs import kubernetes, slurm
 from otel_ofu.jobs.cgroups import Cgroup
 from otel_ofu.jobs.kubernetes import Pods
-from otel_ofu.jobs.owner import JOB_ID, Claim
+from otel_ofu.jobs.owner import Claim
 from otel_ofu.jobs.processes import ProcessSnapshot
 from otel_ofu.jobs.settings import JobSettings
+from otel_ofu.model.owner import JOB_ID
 
 _NAMED = {
     "lsf": {"LSB_JOBNAME": "lsf.job.name", "LSB_QUEUE": "lsf.queue"},

@@ -14,7 +14,7 @@ from pathlib import Path
 from otel_ofu.jobs.owner import GpuHolder, PollReport
 from otel_ofu.jobs.poll import Owners, Poll, PollInputs, PollResult, Step, hang_text
 from otel_ofu.jobs.settings import JobSettings
-from otel_ofu.model import Device
+from otel_ofu.model import Device, Owner
 from otel_ofu.model.clock import Clock, SystemClock
 from otel_ofu.model.worker import Worker
 
@@ -35,7 +35,7 @@ class JobFinder:
     answers, not the caller. After four intervals it is left, and another begins without what did
     not answer. `processes`: which process holds which device. `devices`: those of the
     last round, needed where ids are not UUIDs (numbers, PCI addresses, old MIG names).
-    `source_owners`: device UUID -> `Reading.owner`. All three are called in the polling thread.
+    `source_owners`: device UUID -> `Reading.owners`. All three are called in the polling thread.
     """
 
     def __init__(  # noqa: PLR0913 - each a seam of its own
@@ -44,7 +44,7 @@ class JobFinder:
         *,
         processes: Callable[[], Sequence[GpuHolder]],
         devices: Callable[[], Sequence[Device]] = tuple,
-        source_owners: Callable[[], Mapping[str, Mapping[str, str]]] = dict,
+        source_owners: Callable[[], Mapping[str, Sequence[Owner]]] = dict,
         proc_root: Path = PROC,
         cgroup_root: Path = CGROUPS,
         clock: Clock | None = None,

@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from otel_ofu.jobs.cgroups import Cgroup
-from otel_ofu.jobs.owner import JOB_ID, Claim
+from otel_ofu.jobs.owner import Claim
 from otel_ofu.jobs.settings import KubernetesSettings
+from otel_ofu.model.owner import JOB_ID, NAMESPACE_NAME, POD_NAME
 from otel_ofu.net.http_client import HttpClient, HttpError, HttpFailure
 from otel_ofu.net.secrets import authorization
 from otel_ofu.net.tls import TlsFiles
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 
 NAME = "k8s"
 CONTAINER = "container"
-NAMESPACE_NAME = "k8s.namespace.name"
-POD_NAME = "k8s.pod.name"
 POD_UID = "k8s.pod.uid"
 _MOST_BYTES = 64 * 2**20
 """Starting value: a pod has a few kB, a node at most a few hundred of them."""

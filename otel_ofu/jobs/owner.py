@@ -9,30 +9,33 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-JOB_ID = "ofu.job.id"
-JOB_SOURCE = "ofu.job.source"
 MAPPING = "mapping_dir"
 SOURCE = "source"
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What one provider reports: a job id, or "" where it knows attributes alone."""
+    """What one provider reports: a job id, or "" where it knows attributes alone.
+
+    `share` in (0, 1] is the part of the device that a source states for the job.
+    """
 
     provider: str
     job_id: str
     attributes: Mapping[str, str] = field(default_factory=dict)
+    share: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class JobOwner:
     """One job on one device.
 
     `attributes` are OpenTelemetry names (registry.yaml), `ofu.job.id` and `ofu.job.source` among
     them. `pids` are those of the host, in order; none where the device is allocated but no process
     holds it. `share` in (0, 1] is the part of the device that counts for this job: the shares of
-    a device add up to 1. The counters of a shared GPU cannot be divided by what each job did, so
-    the parts are equal; a sum over jobs (GPUs, GPU-hours, FLOP, energy) weighs each row by it.
+    a device add up to 1 at most. The counters of a shared GPU cannot be divided by what each job
+    did, so the parts are equal unless the source states others; a sum over jobs (GPUs, GPU-hours,
+    FLOP, energy) weighs each row by it.
     """
 
     job_id: str

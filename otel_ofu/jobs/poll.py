@@ -28,15 +28,15 @@ from otel_ofu.jobs.kubernetes import (
     PodResourcesError,
     Pods,
 )
-from otel_ofu.jobs.owner import MAPPING, SOURCE, Claim, GpuHolder, Owner
+from otel_ofu.jobs.owner import MAPPING, SOURCE, Claim, GpuHolder, JobOwner
 from otel_ofu.jobs.processes import Neighbours, ProcessReader, ProcessSnapshot
 from otel_ofu.jobs.settings import JobSettings
-from otel_ofu.model import Device
+from otel_ofu.model import Device, Owner
 from otel_ofu.model.log_once import CountedLogOnce
 
 log = logging.getLogger(__name__)
 
-Owners = Mapping[str, tuple[Owner, ...]]
+Owners = Mapping[str, tuple[JobOwner, ...]]
 Answer = TypeVar("Answer")
 MOST_MISSED = 3
 """Polls in a row that an answer outlives. Starting value: a kubelet restarts in a minute."""
@@ -54,7 +54,7 @@ class PollInputs:
 
     processes: Callable[[], Sequence[GpuHolder]]
     devices: Callable[[], Sequence[Device]]
-    source_owners: Callable[[], Mapping[str, Mapping[str, str]]]
+    source_owners: Callable[[], Mapping[str, Sequence[Owner]]]
     proc_root: Path
     cgroup_root: Path
     call_timeout_s: float

@@ -15,6 +15,7 @@ from otel_ofu.model.finding import (
     Severity,
 )
 from otel_ofu.model.observation import Attribute, Entity, EntityKind, Observation
+from otel_ofu.model.owner import Owner
 from otel_ofu.model.reading import Device, Gap, GapReason, Reading, Window
 from otel_ofu.model.trouble import Trouble
 
@@ -31,6 +32,7 @@ __all__ = [
     "Gap",
     "GapReason",
     "Observation",
+    "Owner",
     "RankedCause",
     "Reading",
     "Reason",

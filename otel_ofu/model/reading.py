@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from otel_ofu.model.owner import Owner
+
 MULTIPLEXED = "multiplexed"
 """`Reading.quality` of activity that the hardware may have counted for a part of the time only: the
 counters that the clients of an engine ask for take turns, and values are extrapolated."""
@@ -70,8 +72,8 @@ class Device:
 class Reading:
     """One device, one read: values by registry key in catalogue units, and the gaps.
 
-    A key is in `values` or in `gaps`, never in both. `owner` holds what the source itself reports
-    about whose GPU it is (OpenTelemetry attribute names, e.g. `k8s.pod.name`, `ofu.job.id`).
+    A key is in `values` or in `gaps`, never in both. `owners` are the jobs or pods that
+    the source itself reports the device is given to.
     `windows` has the keys of `values` whose time is not `window`: a cumulative counter's own two
     samples, a sample that is older than the read. `quality` is empty for a true tensor measurement,
     or a word such as `busy_proxy` or `multiplexed`.
@@ -82,7 +84,7 @@ class Reading:
     source: str
     values: Mapping[str, float]
     gaps: Mapping[str, Gap] = field(default_factory=dict)
-    owner: Mapping[str, str] = field(default_factory=dict)
+    owners: tuple[Owner, ...] = ()
     quality: str = ""
     windows: Mapping[str, Window] = field(default_factory=dict)
 

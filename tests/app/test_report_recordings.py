@@ -11,6 +11,7 @@ import pytest
 
 from otel_ofu.app.report_recordings import read_recordings, read_reports
 from otel_ofu.config import Gpu
+from otel_ofu.model import Owner
 from otel_ofu.model.errors import ConfigError
 from otel_ofu.report import MfuReport, ReportBuilder, report_of
 from otel_ofu.sources.demo import DemoSource
@@ -34,7 +35,7 @@ def record(folder: Path, scenario: str, job: str, ticks: Sequence[int] = range(1
                     replace(
                         reading,
                         device=replace(reading.device, uuid=f"{job}/{reading.device.index}"),
-                        owner={"ofu.job.id": job},
+                        owners=(Owner({"ofu.job.id": job}),),
                     )
                     for reading in source.read(now_s)
                 ]

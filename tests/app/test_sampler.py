@@ -8,7 +8,10 @@ from dataclasses import dataclass, replace
 import pytest
 
 from otel_ofu.app.sampler import Sampler, no_ofu
+from otel_ofu.app.shared_gpus import SHARE
 from otel_ofu.app.source_reader import ReadResult
+from otel_ofu.derive import Deriver, DeriverSettings
+from otel_ofu.derive.jobs import JobAggregator
 from otel_ofu.model import (
     Attribute,
     Device,
@@ -16,10 +19,13 @@ from otel_ofu.model import (
     Gap,
     GapReason,
     Observation,
+    Owner,
     Reading,
     Trouble,
     Window,
 )
+from tests.sources.scrape.golden import PAGES
+from tests.sources.scrape.golden import read as page
 
 NOT_SUPPORTED = Gap(GapReason.NOT_SUPPORTED, "no such sensor")
 
@@ -278,6 +284,43 @@ def test_a_mig_instance_is_derived_with_the_reading_of_its_gpu() -> None:
 class Row:
     attributes: Mapping[str, str]
     share: float
+
+
+def observed(readings: Sequence[Reading]) -> list[Observation]:
+    """One round of a node whose owners only the source knows."""
+    emitted: list[Observation] = []
+    sampler = Sampler(
+        ScriptedReader([ReadResult(readings)]),
+        Deriver(DeriverSettings()),
+        emitted.extend,
+        budget_s=1.0,
+        meter=Counts(),
+    )
+    sampler.tick(readings[0].window.end_s)
+    return emitted
+
+
+def test_a_page_gives_a_gpu_to_both_of_its_jobs_a_half_each() -> None:
+    seen = observed(page((PAGES / "case_two_jobs.prom").read_text("utf-8")).readings)
+    shares = {o.entity.id: o.values[SHARE] for o in seen if SHARE in o.values}
+    assert [len(o.entity.id.partition("/")[2]) for o in seen] == [4, 4, 4]
+    assert list(shares.values()) == [0.5, 0.5]
+    jobs = JobAggregator().aggregate(seen, shares)
+    assert {o.entity.id: o.values["job_gpu_count"] for o in jobs} == {"job1": 1.5, "job2": 0.5}
+    assert [o.values["job_ofu"] for o in jobs] == pytest.approx([0.4, 0.4])
+
+
+def test_pods_that_share_a_gpu_are_jobs_under_their_names() -> None:
+    seen = observed(page((PAGES / "dcgm_shared.prom").read_text("utf-8")).readings)
+    pods = {o.entity.id: o.entity.attributes for o in seen if "k8s.pod.name" in o.entity.attributes}
+    assert list(pods) == ["GPU-03/ml/a", "GPU-03/ml/b"]
+    assert {about["ofu.job.source"] for about in pods.values()} == {"scrape"}
+
+
+def test_an_owner_has_the_part_that_the_source_states() -> None:
+    owners = (Owner({"ofu.job.id": "a"}, 0.75), Owner({"ofu.job.id": "b"}))
+    seen = observed([replace(reading(10.0), owners=owners)])
+    assert [o.values[SHARE] for o in seen] == [0.75, 0.25]
 
 
 def test_a_gpu_with_two_owners_is_one_observation_for_each_with_its_share() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from otel_ofu.derive import Deriver, DeriverSettings
-from otel_ofu.model import Device, Gap, Observation, Reading, Window
+from otel_ofu.model import Device, Gap, Observation, Owner, Reading, Window
 
 H100 = Device(
     "GPU-aa",
@@ -40,7 +40,8 @@ def reading(
     quality: str = "",
 ) -> Reading:
     window = Window(start_s, start_s + length_s)
-    return Reading(device, window, "nvml", values, gaps or {}, owner or {}, quality)
+    owners = (Owner(owner),) if owner else ()
+    return Reading(device, window, "nvml", values, gaps or {}, owners, quality)
 
 
 def unknown(device: Device = H100) -> Device:

@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 
 from otel_ofu.jobs import PROVIDERS
 from otel_ofu.jobs.attribution import Attribution, Claims
-from otel_ofu.jobs.owner import Claim, Owner
+from otel_ofu.jobs.owner import Claim, JobOwner
 
 POD = {"k8s.namespace.name": "ml", "k8s.pod.name": "a"}
 
 
-def owners(*processes: Claims, allocated: Claims = ()) -> tuple[Owner, ...]:
+def owners(*processes: Claims, allocated: Claims = ()) -> tuple[JobOwner, ...]:
     return Attribution(PROVIDERS).owners(dict(enumerate(processes, 1)), allocated)
 
 
@@ -118,6 +118,25 @@ def test_a_source_adds_to_the_only_owner_or_is_the_owner(process: Claims) -> Non
     expected = ("1", "slurm") if process == [slurm("1")] else ("s", "scrape")
     assert (owner.job_id, owner.source) == expected
     assert owner.attributes["team"] == "t"
+
+
+def test_owners_of_a_source_are_the_jobs_that_it_names_alike() -> None:
+    said = (Claim("source", "ml/a", {"team": "t"}, 0.75), Claim("source", "ml/b", {}, 0.25))
+    told = owners([pod("a")], allocated=[pod("a"), pod("b"), *said])
+    assert [(o.job_id, o.pids, o.share) for o in told] == [("ml/a", (1,), 0.75), ("ml/b", (), 0.25)]
+    assert told[0].attributes["team"] == "t"
+
+
+def test_a_source_that_names_a_job_which_is_there_may_know_another() -> None:
+    said = [source("1"), source("2")]
+    assert found([slurm("1")], allocated=said) == [("1", (1,), 0.5), ("2", (), 0.5)]
+    assert found(allocated=said) == [("1", (), 0.5), ("2", (), 0.5)]
+
+
+def test_a_source_whose_jobs_are_all_unknown_here_says_nothing() -> None:
+    """It may number other things: two runs of a launcher in two pods are not four owners."""
+    told = found([torchrun("r")], [torchrun("s")], allocated=[source("ml/a"), source("ml/b")])
+    assert told == [("r", (1,), 0.5), ("s", (2,), 0.5)]
 
 
 def test_a_source_says_nothing_of_one_of_two_owners() -> None:

@@ -10,7 +10,7 @@ import pytest
 from otel_ofu.files.settings import CheckContext, Duration, hook, mistakes
 from otel_ofu.jobs import JobFinder, JobSettings
 from otel_ofu.jobs.settings import KubernetesSettings
-from otel_ofu.model import Device
+from otel_ofu.model import Device, Owner
 from tests.jobs.tree import TICKS, UPTIME_S, Holder, MakeRig, Tree, gpu
 from tests.waiting import HANGS_S
 
@@ -84,7 +84,7 @@ def test_a_poll_that_hangs_is_begun_anew_without_what_does_not_answer(
         JobSettings(interval=Duration(10), kubernetes=no_pods(tree)),
         budget_s=0.05,
         processes=processes,
-        source_owners=lambda: {gpu(1): {"ofu.job.id": "9"}},
+        source_owners=lambda: {gpu(1): [Owner({"ofu.job.id": "9"})]},
         proc_root=tree.proc,
         cgroup_root=tree.cgroups,
     )
@@ -123,7 +123,7 @@ def test_whoever_fails_is_a_problem_and_the_others_still_count(
         JobSettings(kubernetes=no_pods(tree)),
         budget_s=HANGS_S,
         processes=fails,
-        source_owners=lambda: {gpu(0): {"ofu.job.id": "9", "ofu.job.source": "scrape"}},
+        source_owners=lambda: {gpu(0): [Owner({"ofu.job.id": "9", "ofu.job.source": "scrape"})]},
         proc_root=tree.proc,
         cgroup_root=tree.cgroups,
     )
@@ -193,15 +193,21 @@ def test_a_process_that_is_listed_under_the_gpu_goes_to_its_instance(
 def test_what_a_source_says_is_an_owner(make_rig: MakeRig) -> None:
     rig = make_rig()
     rig.said = {
-        gpu(0): {"k8s.pod.name": "p", "k8s.namespace.name": "n"},
-        gpu(1): {"ofu.job.id": "4242", "ofu.job.source": "demo"},
-        gpu(2): {"k8s.namespace.name": "n"},
-        gpu(3): {},
+        gpu(0): [Owner({"k8s.pod.name": "p", "k8s.namespace.name": "n"})],
+        gpu(1): [Owner({"ofu.job.id": "4242", "ofu.job.source": "demo"})],
+        gpu(2): [Owner({"k8s.namespace.name": "n"})],
+        gpu(3): [],
     }
     owners = rig.poll()
     assert set(owners) == {gpu(0), gpu(1)}
     assert (owners[gpu(0)][0].job_id, owners[gpu(0)][0].source) == ("n/p", "source")
     assert (owners[gpu(1)][0].job_id, owners[gpu(1)][0].source) == ("4242", "demo")
+
+
+def test_the_owners_that_a_source_says_have_the_shares_that_it_says(make_rig: MakeRig) -> None:
+    rig = make_rig()
+    rig.said = {gpu(0): [Owner({"ofu.job.id": "8"}, 0.75), Owner({"ofu.job.id": "9"})]}
+    assert [(o.job_id, o.share) for o in rig.poll()[gpu(0)]] == [("8", 0.75), ("9", 0.25)]
 
 
 def test_folders_that_a_prolog_writes(make_rig: MakeRig, tmp_path: Path) -> None:

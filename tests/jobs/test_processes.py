@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from otel_ofu.jobs import JobFinder, JobSettings, Owner
+from otel_ofu.jobs import JobFinder, JobOwner, JobSettings
 from otel_ofu.jobs.owner import Claim
 from otel_ofu.jobs.processes import ProcessSnapshot
 from otel_ofu.jobs.settings import KubernetesSettings
@@ -203,7 +203,7 @@ def test_in_a_pid_namespace_of_its_own_no_process_is_taken_for_another(
 
 def alive() -> int:
     gc.collect()
-    return sum(isinstance(thing, Owner | Claim | ProcessSnapshot) for thing in gc.get_objects())
+    return sum(isinstance(thing, JobOwner | Claim | ProcessSnapshot) for thing in gc.get_objects())
 
 
 def test_ids_by_the_thousand_leave_nothing_behind(rig: Rig, tree: Tree) -> None:

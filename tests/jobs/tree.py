@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from otel_ofu.files.procfs import INITIAL_NAMESPACE
-from otel_ofu.jobs import JobFinder, JobSettings, Owner
-from otel_ofu.model import Device
+from otel_ofu.jobs import JobFinder, JobOwner, JobSettings
+from otel_ofu.model import Device, Owner
 from otel_ofu.model.clock import VirtualClock
 from tests.waiting import HANGS_S
 
@@ -88,7 +88,7 @@ class Rig:
     settings: JobSettings
     holders: list[Holder] = field(default_factory=list)
     devices: list[Device] = field(default_factory=list)
-    said: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    said: dict[str, Sequence[Owner]] = field(default_factory=dict)
     now_s: float = 1_000_000.0
 
     def __post_init__(self) -> None:
@@ -104,12 +104,12 @@ class Rig:
             call_timeout_s=HANGS_S,
         )
 
-    def poll(self) -> Mapping[str, Sequence[Owner]]:
+    def poll(self) -> Mapping[str, Sequence[JobOwner]]:
         """The owners after a fresh poll."""
         self.now_s += self.settings.interval
         return self.finder.owners(self.now_s)
 
-    def one(self, uuid: str = gpu(0)) -> Owner:
+    def one(self, uuid: str = gpu(0)) -> JobOwner:
         (owner,) = self.poll()[uuid]
         return owner
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from otel_ofu.model import Device, Reading, Window
+from otel_ofu.model import Device, Owner, Reading, Window
 from otel_ofu.model.errors import ConfigError, Problem, SourceError
 from otel_ofu.sources.demo.gpu import MODEL
 from otel_ofu.sources.demo.scenario import (
@@ -24,7 +24,7 @@ from otel_ofu.sources.demo.simulation import PEAK_FLOP_PER_S, DemoReport, Frame,
 GPUS_PER_NODE = 8
 MAX_TICKS_BEHIND = 100_000  # starting value: eleven days at 10 s
 JOB_ID = "4242"
-OWNER = {"ofu.job.id": JOB_ID, "ofu.job.source": "demo", "slurm.job.id": JOB_ID}
+OWNERS = (Owner({"ofu.job.id": JOB_ID, "ofu.job.source": "demo", "slurm.job.id": JOB_ID}),)
 
 
 class DemoSource:
@@ -70,7 +70,7 @@ class DemoSource:
         rows = zip(*(column.tolist() for column in values.values()), strict=True)
         window = Window(self._time_s(tick - 1), self._time_s(tick))
         return [
-            Reading(device, window, self.name, dict(zip(values, row, strict=True)), owner=OWNER)
+            Reading(device, window, self.name, dict(zip(values, row, strict=True)), owners=OWNERS)
             for device, row in zip(self._devices, rows, strict=True)
         ]
 

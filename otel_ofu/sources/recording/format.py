@@ -15,7 +15,7 @@ from typing import Annotated, Any, BinaryIO, Literal, cast
 
 import msgspec
 
-from otel_ofu.model import Device, Gap, GapReason, Reading, Window
+from otel_ofu.model import Device, Gap, GapReason, Owner, Reading, Window
 from otel_ofu.model.errors import OtelOfuError
 
 VERSION = 1
@@ -47,6 +47,13 @@ class TickLine(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", tag=
     readings: Annotated[int, msgspec.Meta(ge=0)]
 
 
+class OwnerEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One of the owners of a device; without a share, its part is even."""
+
+    attributes: dict[str, str] = {}
+    share: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
+
+
 class ReadingLine(
     msgspec.Struct,
     frozen=True,
@@ -55,7 +62,10 @@ class ReadingLine(
     tag="reading",
     omit_defaults=True,
 ):
-    """One `Reading`; a gap is its reason and, if there is any, the detail."""
+    """One `Reading`; a gap is its reason and, if there is any, the detail.
+
+    `owner` is how one owner was written before a device could have several; it is read only.
+    """
 
     device: int
     window: tuple[Number, Number]
@@ -63,6 +73,7 @@ class ReadingLine(
     values: dict[str, Number] = {}
     gaps: dict[str, list[str]] = {}
     owner: dict[str, str] = {}
+    owners: list[OwnerEntry] = []
     quality: str = ""
     windows: dict[str, tuple[Number, Number]] = {}
 
@@ -102,7 +113,7 @@ def reading_line(number: int, reading: Reading) -> ReadingLine:
         source=reading.source,
         values={key: _number(value) for key, value in reading.values.items()},
         gaps={key: _parts(gap) for key, gap in reading.gaps.items()},
-        owner=dict(reading.owner),
+        owners=[OwnerEntry(attributes=dict(o.attributes), share=o.share) for o in reading.owners],
         quality=reading.quality,
         windows={key: _times(window) for key, window in reading.windows.items()},
     )
@@ -116,8 +127,20 @@ def to_reading(line: ReadingLine, device: Device, known: Mapping[str, bool]) -> 
         raise ValueError(f"{min(both)!r} is in values and in gaps")
     windows = {key: _window(times) for key, times in line.windows.items() if key in values}
     return Reading(
-        device, _window(line.window), line.source, values, gaps, line.owner, line.quality, windows
+        device=device,
+        window=_window(line.window),
+        source=line.source,
+        values=values,
+        gaps=gaps,
+        owners=_owners(line),
+        quality=line.quality,
+        windows=windows,
     )
+
+
+def _owners(line: ReadingLine) -> tuple[Owner, ...]:
+    entries = line.owners or ([OwnerEntry(attributes=line.owner)] if line.owner else [])
+    return tuple(Owner(entry.attributes, entry.share) for entry in entries)
 
 
 def _times(window: Window) -> tuple[Number, Number]:

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from otel_ofu.catalog.vendors import INFO, OPERAND, ExporterProfile, MetricCandidate
-from otel_ofu.model import Gap, Reading
-from otel_ofu.sources.scrape.identity import DeviceSlot, Labels, owner_of
+from otel_ofu.model import Gap, Owner, Reading
+from otel_ofu.sources.scrape.identity import DeviceSlot, Labels, owners_of
 from otel_ofu.sources.scrape.page import PageReader, PageReadings, ScrapeContext
 from otel_ofu.sources.scrape.parse import LineProblem, MetricsPage, Sample, parse
 from otel_ofu.sources.scrape.read import PageMapping
@@ -30,7 +30,7 @@ class LineReport:
     name: str
     text: str
     device: str = ""
-    owner: Mapping[str, str] = field(default_factory=dict)
+    owners: Sequence[Owner] = ()
     keys: Mapping[str, float | Gap] = field(default_factory=dict)
     note: str = ""
 
@@ -138,7 +138,7 @@ class _Trace:
                 name=sample.name,
                 text=sample.text,
                 device=uuid,
-                owner=owner_of(profile, [sample.labels], moved),
+                owners=owners_of(profile, [sample.labels], moved),
                 keys={e.key: e.value for e in entries if not e.key.startswith(OPERAND)},
                 note=_note(profile, entries[0].key, before if before != line else None),
             )

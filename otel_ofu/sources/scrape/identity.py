@@ -1,14 +1,13 @@
 """Which device a series speaks about, and whose it is.
 
 Enters: the labels of a series and the profile of its exporter. Leaves: a `DeviceSlot`, the key
-under which the series of one device meet, the `Device` itself, and the owner's attributes.
+under which the series of one device meet, the `Device` itself, and its owners.
 
 MIG: the exporter repeats what it knows of the whole GPU for each instance. Such values belong to
 the GPU, or the power of a GPU with seven instances counts seven times.
 
-A GPU that is shared (time-slicing, several jobs) has a series for each owner. What they agree on
-is true of the GPU and is kept; what they do not agree on is left out: the GPU has no one such
-owner, and its values are nobody's share.
+A GPU that is shared (time-slicing, several jobs) has a series for each of its owners, told apart by
+the job, else by the pod. What the series of one owner do not agree on is left out.
 """
 
 from __future__ import annotations
@@ -17,11 +16,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from otel_ofu.catalog.vendors import ExporterProfile, Vendors
-from otel_ofu.model import Device
+from otel_ofu.model import Device, Owner
+from otel_ofu.model.owner import JOB_ID, JOB_SOURCE
 
 Labels = Mapping[str, str]
-JOB_ID = "ofu.job.id"
-JOB_SOURCE = "ofu.job.source"
 SOURCE_NAME = "scrape"
 _NO_JOB = "0"
 """What exporters write for a GPU that no job holds."""
@@ -129,23 +127,56 @@ def moved_labels(label_sets: Iterable[Labels], prefix: str) -> dict[str, str]:
     }
 
 
-def owner_of(
+def owners_of(
     profile: ExporterProfile, label_sets: Iterable[Labels], moved: Mapping[str, str]
+) -> tuple[Owner, ...]:
+    """The owners in the order of their names; `moved` maps a label to its name on this page."""
+    names = {
+        attribute: [moved.get(name, name) for name in labels]
+        for attribute, labels in profile.owner.items()
+    }
+    found = (_named(profile, names, labels) for labels in label_sets)
+    owners = (_merged(each) for _, each in sorted(_by_owner(found).items()))
+    return tuple(Owner(attributes) for attributes in owners if attributes)
+
+
+def _named(
+    profile: ExporterProfile, names: Mapping[str, list[str]], labels: Labels
 ) -> dict[str, str]:
-    """The owner's attributes; `moved` maps a label to the name it has on this page."""
-    sets = list(label_sets)
-    owner: dict[str, str] = {}
-    for attribute, names in profile.owner.items():
-        here = [moved.get(name, name) for name in names]
-        found = {value for labels in sets if (value := _first_of(labels, here))}
-        found.difference_update(profile.no_owner)
-        if attribute == JOB_ID:
-            found.discard(_NO_JOB)
-        if len(found) == 1:
-            owner[attribute] = found.pop()
-    if JOB_ID in owner:
-        owner[JOB_SOURCE] = SOURCE_NAME
-    return owner
+    """The owner's attributes that one set of labels has."""
+    found = {attribute: _first_of(labels, here) for attribute, here in names.items()}
+    none = {"", *profile.no_owner}
+    named = {name: value for name, value in found.items() if value not in none}
+    if named.get(JOB_ID) == _NO_JOB:
+        del named[JOB_ID]
+    return named
+
+
+def _by_owner(found: Iterable[dict[str, str]]) -> dict[str, list[dict[str, str]]]:
+    """By job, else by pod.
+
+    Series that name neither, or the pod but not the job, are of the owner if there is one alone.
+    """
+    jobs: dict[str, list[dict[str, str]]] = {}
+    pods: dict[str, list[dict[str, str]]] = {}
+    for named in found:
+        kind = jobs if JOB_ID in named else pods
+        kind.setdefault(Owner(named).job_id, []).append(named)
+    others = list(pods.values()) if jobs else [pods.pop("", [])]
+    owners = jobs or pods or {"": []}
+    if len(owners) == 1:
+        next(iter(owners.values())).extend(named for each in others for named in each)
+    return owners
+
+
+def _merged(found: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """What the series of one owner say, without what they do not agree on."""
+    values: dict[str, set[str]] = {}
+    for named in found:
+        for attribute, value in named.items():
+            values.setdefault(attribute, set()).add(value)
+    merged = {name: each.pop() for name, each in values.items() if len(each) == 1}
+    return merged | ({JOB_SOURCE: SOURCE_NAME} if JOB_ID in merged else {})
 
 
 def _first_of(labels: Labels, names: Iterable[str]) -> str:

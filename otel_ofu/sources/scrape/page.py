@@ -136,7 +136,7 @@ def reading_of(
         source=SOURCE_NAME,
         values=values,
         gaps=gaps,
-        owner=row.owner,
+        owners=row.owners,
         quality=row.quality,
         windows={key: own for key, own in windows.items() if own != window},
     )

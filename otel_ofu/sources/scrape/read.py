@@ -1,7 +1,7 @@
 """From the samples of a page to devices.
 
 Enters: a `MetricsPage`, the profiles of all exporters, the registry, the stamps that are taken.
-Leaves: a `DeviceRow` for each device: values in registry units, gaps, owner. Series that repeat a
+Leaves: a `DeviceRow` for each device: values in registry units, gaps, owners. Series that repeat a
 device for each of its owners are never summed.
 """
 
@@ -20,14 +20,14 @@ from otel_ofu.catalog.vendors import (
     MetricCandidate,
     Vendors,
 )
-from otel_ofu.model import Device, Gap, GapReason
+from otel_ofu.model import Device, Gap, GapReason, Owner
 from otel_ofu.sources.scrape.cells import DeviceCells, SeriesValue, absence, below
 from otel_ofu.sources.scrape.identity import (
     DeviceSlot,
     Labels,
     device_of,
     moved_labels,
-    owner_of,
+    owners_of,
     slot_of,
 )
 from otel_ofu.sources.scrape.parse import MetricsPage, Sample
@@ -55,7 +55,7 @@ class DeviceRow:
     profile_id: str
     values: Mapping[str, float]
     gaps: Mapping[str, Gap]
-    owner: Mapping[str, str]
+    owners: tuple[Owner, ...]
     quality: str
     stamps: Mapping[str, float]
     newest_s: float | None
@@ -223,7 +223,7 @@ class PageMapping:
             profile_id=slot.profile_id,
             values=values,
             gaps=gaps,
-            owner=owner_of(profile, draft.label_sets.values(), moved),
+            owners=owners_of(profile, draft.label_sets.values(), moved),
             quality=profile.quality,
             stamps=settled.stamps,
             newest_s=draft.newest_s,

@@ -250,8 +250,8 @@ def test_identity_is_stable_and_unique_on_many_nodes() -> None:
 
 def test_owner_names_are_attributes_of_the_registry() -> None:
     (reading, *_) = source("healthy").read(START + 10)
-    assert reading.owner["ofu.job.id"] == "4242"
-    assert set(reading.owner) <= set(load_registry().attributes)
+    assert reading.owners[0].job_id == "4242"
+    assert set(reading.owners[0].attributes) <= set(load_registry().attributes)
 
 
 def test_a_lone_idle_gpu_does_not_slow_the_others() -> None:

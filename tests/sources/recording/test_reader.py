@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_ofu.model import Reading, Window
+from otel_ofu.model import Owner, Reading, Window
 from otel_ofu.model.errors import ConfigError
 from otel_ofu.sources.recording import RecordingReader, RecordingWriter, read_recording
 from tests.properties import examples
@@ -42,6 +42,23 @@ def test_what_was_written_is_read_back_exactly(
     reader = RecordingReader(written(folder / name, ticks))
     assert list(reader.ticks()) == ticks
     assert reader.notes == []
+
+
+def test_the_one_owner_that_older_recordings_have_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "old.jsonl"
+    old = READING.replace('"values"', '"owner":{"ofu.job.id":"7"},"values"')
+    path.write_text(HEADER + DEVICE + '{"line":"tick","readings":1}\n' + old)
+    ((reading,),) = RecordingReader(path).ticks()
+    assert reading.owners == (Owner({"ofu.job.id": "7"}),)
+
+
+@pytest.mark.parametrize("share", ["0", "1.5", "-1"])
+def test_a_share_that_is_none_is_an_error_with_its_line(tmp_path: Path, share: str) -> None:
+    path = tmp_path / "bad.jsonl"
+    bad = READING.replace('"values"', f'"owners":[{{"share":{share}}}],"values"')
+    path.write_text(HEADER + DEVICE + '{"line":"tick","readings":1}\n' + bad)
+    with pytest.raises(ConfigError, match=r"bad\.jsonl:4"):
+        list(RecordingReader(path).ticks())
 
 
 def complete_ticks(whole: bytes, size: int) -> int:

@@ -85,9 +85,14 @@ def _device(row: DeviceRow, reading: Reading, observation: Observation) -> dict[
         "ofu": f"{gap.reason}: {gap.detail}" if gap else float(f"{observation.values['ofu']:.6g}"),
         "values": {key: _with_unit(key, value) for key, value in sorted(reading.values.items())},
         "gaps": {k: f"{g.reason}: {g.detail}" for k, g in sorted(reading.gaps.items())},
-        "owner": dict(sorted(row.owner.items())),
+        **_owners(row),
         "quality": row.quality,
     } | _times(reading)
+
+
+def _owners(row: DeviceRow) -> dict[str, object]:
+    found = [dict(sorted(owner.attributes.items())) for owner in row.owners]
+    return {"owners": found} if len(found) > 1 else {"owner": found[0] if found else {}}
 
 
 def _with_unit(key: str, value: float) -> str:

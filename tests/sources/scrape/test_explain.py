@@ -36,8 +36,8 @@ def test_a_line_names_device_owner_key_and_value() -> None:
     (line,) = explained(f"# HELP x\nDCGM_FI_DEV_SM_CLOCK{{{labels}}} 1410\n").lines
     assert (line.line, line.name, line.text) == (2, "DCGM_FI_DEV_SM_CLOCK", "1410")
     assert line.device == "GPU-0"
-    assert line.owner["k8s.pod.name"] == "train-0"
-    assert line.owner["ofu.job.id"] == "7"
+    assert [owner.attributes["k8s.pod.name"] for owner in line.owners] == ["train-0"]
+    assert line.owners[0].job_id == "7"
     assert line.keys == {"sm_clock": 1.41e9}
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_ofu.catalog.vendors import load_vendors
-from otel_ofu.model import Gap, GapReason
+from otel_ofu.model import Gap, GapReason, Owner
 from tests.sources.scrape.golden import NOW_S, PAGES, devices, render
 
 NAMES = ["DCGM_FI_DEV_SM_CLOCK", "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"]
@@ -36,7 +36,7 @@ def test_old_and_new_spellings_of_one_state_give_equal_values() -> None:
     for before, after in zip(old, new, strict=True):
         assert before.device == after.device
         assert before.values == pytest.approx(after.values)
-        assert before.owner == after.owner
+        assert before.owners == after.owners
 
 
 def test_no_value_depends_on_the_order_of_the_families() -> None:
@@ -55,19 +55,41 @@ def test_whole_gpu_values_on_instance_rows_count_once() -> None:
     assert whole.values["sm_clock"] == 1.41e9
 
 
-def test_a_gpu_that_jobs_share_is_one_reading_without_an_invented_owner() -> None:
+def test_a_gpu_that_jobs_or_pods_share_has_each_of_them_as_an_owner() -> None:
     rows = {row.device.uuid: row for row in devices((PAGES / "dcgm_shared.prom").read_text())}
     assert len(rows) == 4
     assert rows["GPU-00"].values["power"] == 300.5
-    assert "ofu.job.id" not in rows["GPU-00"].owner
-    assert rows["GPU-03"].owner["k8s.namespace.name"] == "ml"
-    assert "k8s.pod.name" not in rows["GPU-03"].owner
+    assert [owner.job_id for owner in rows["GPU-00"].owners] == ["100", "101"]
+    assert [owner.job_id for owner in rows["GPU-03"].owners] == ["ml/a", "ml/b"]
+    assert {owner.share for row in rows.values() for owner in row.owners} == {None}
+
+
+def owners_of(*labels: str) -> list[dict[str, str]]:
+    (row,) = devices("".join(f"DCGM_FI_DEV_SM_CLOCK{{{gpu(each)}}} 1410\n" for each in labels))
+    return [dict(owner.attributes) for owner in row.owners]
+
+
+def test_what_the_series_of_one_owner_do_not_agree_on_is_left_out() -> None:
+    assert owners_of('pod="a",container="x"', 'pod="a",container="y"', 'pod="b"') == [
+        {"k8s.pod.name": "a"},
+        {"k8s.pod.name": "b"},
+    ]
+    two_pods = owners_of('hpc_job="7",pod="a"', 'hpc_job="7",pod="b"')
+    assert two_pods == [{"ofu.job.id": "7", "ofu.job.source": "scrape"}]
+
+
+def test_a_series_that_names_the_pod_alone_is_of_the_only_job() -> None:
+    both = {"k8s.pod.name": "a", "ofu.job.id": "7", "ofu.job.source": "scrape"}
+    assert owners_of('hpc_job="7"', 'pod="a"', 'hpc_job="0"') == [both]
+    jobs = owners_of('hpc_job="7"', 'hpc_job="8"', 'pod="a"')
+    assert [each["ofu.job.id"] for each in jobs] == ["7", "8"]
+    assert owners_of('namespace="ml"', "") == [{"k8s.namespace.name": "ml"}]
 
 
 def test_the_exporters_own_pod_owns_no_gpu() -> None:
     busy, idle = devices((PAGES / "dcgm_federated.prom").read_text("utf-8"))
-    assert busy.owner["k8s.pod.name"] == "train-0"
-    assert idle.owner == {}
+    assert [owner.attributes["k8s.pod.name"] for owner in busy.owners] == ["train-0"]
+    assert idle.owners == ()
 
 
 @pytest.mark.parametrize(
@@ -173,7 +195,7 @@ def test_of_two_series_of_one_device_the_newer_sample_counts() -> None:
 
 def test_a_sample_of_yesterday_does_not_tell_whose_the_gpu_is() -> None:
     (row,) = devices(clock_of_pod("old", 1000, "NOW-2h") + clock_of_pod("new", 1410, "NOW-1s"))
-    assert row.owner == {"k8s.pod.name": "new"}
+    assert row.owners == (Owner({"k8s.pod.name": "new"}),)
     assert row.values["sm_clock"] == 1.41e9
 
 
@@ -275,7 +297,7 @@ def test_a_label_without_a_code_gives_no_key(code: str) -> None:
 def test_a_device_of_several_pods_has_no_owner_where_the_exporter_says_so() -> None:
     name = "not_displayed_for_multi_pod"
     (row,) = devices(f'npu_chip_info_power{{id="0",pod_name="{name}",namespace="{name}"}} 300\n')
-    assert row.owner == {}
+    assert row.owners == ()
 
 
 def test_amd_gives_no_partition_to_a_whole_gpu() -> None:

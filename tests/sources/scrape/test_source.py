@@ -61,7 +61,7 @@ def test_a_page_becomes_readings() -> None:
     assert busy.source == source.name == "scrape"
     assert busy.values["tensor_active"] == 0.4375
     assert (busy.window.start_s, busy.window.end_s) == (90.0, 100.0)
-    assert busy.owner["k8s.pod.name"] == "train-0"
+    assert busy.owners[0].attributes["k8s.pod.name"] == "train-0"
     assert source.troubles() == []
     assert source.targets() == {server.url: True}
 

@@ -140,7 +140,7 @@ def test_a_sample_of_another_time_is_not_one_of_now(stamp_s: float, reason: GapR
     reading = read_once(page(stamp_s, stamp_s))
     assert reading.values == {}
     assert {gap.reason for gap in reading.gaps.values()} == {reason}
-    assert reading.owner == {}
+    assert reading.owners == ()
 
 
 @pytest.mark.parametrize("age_s", [FRESH_S, 0.0, -AHEAD_S])
