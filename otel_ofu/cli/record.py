@@ -6,6 +6,7 @@ Enters: a source. Leaves: a recording, line by line, until a signal comes.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import threading
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from otel_ofu import __version__
 from otel_ofu.app.agent import Agent, run_until, stop_signals
+from otel_ofu.app.hosts import HOST_NAME, detect_host
 from otel_ofu.app.pipeline import Pipeline
 from otel_ofu.app.prepare import prepare
 from otel_ofu.app.source_reader import Factory
@@ -25,8 +27,9 @@ from otel_ofu.config import Config, Jobs, ReadConfig
 from otel_ofu.evidence.settings import EvidenceSettings, FlagSettings, HostSettings
 from otel_ofu.model import Reading, Trouble, Window
 from otel_ofu.model.clock import SystemClock
+from otel_ofu.model.errors import SourceUnavailable
 from otel_ofu.rules.settings import RulesSettings
-from otel_ofu.sources import Source, targets_of, troubles_of
+from otel_ofu.sources import Source, costs_of, targets_of, troubles_of
 from otel_ofu.sources.recording import RecordingHeader, RecordingWriter
 
 
@@ -57,6 +60,9 @@ class RecordedSource:
     def targets(self) -> Mapping[str, bool]:
         return targets_of(self._source)
 
+    def costs(self) -> Mapping[str, float]:
+        return costs_of(self._source)
+
     def close(self) -> None:
         self._source.close()
 
@@ -84,8 +90,10 @@ def run(arguments: argparse.Namespace) -> int:
     options.logging_to_stderr(config.agent.log_level)
     chosen = choose(config.receivers.gpu, SystemClock())
     chosen.require()
+    if not chosen.sources:
+        raise SourceUnavailable("receivers.gpu.source is none: there is nothing to record")
     header = RecordingHeader(
-        host=options.host_name(),
+        host=detect_host(os.environ, options.host_name())[HOST_NAME],
         agent=f"otel-ofu {__version__}",
         interval_s=float(config.receivers.gpu.interval),
     )

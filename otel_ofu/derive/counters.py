@@ -32,10 +32,15 @@ class CounterStart:
 
 @dataclass(slots=True)
 class _Device:
-    """`read_s`: the end of the last reading with values; `known`: counters that were ever there."""
+    """`read_s`: the end of the last reading with values; `known`: counters that were ever there.
+
+    `last`: their values. One that fell began anew: the driver was loaded again, or another source
+    counts from its own beginning.
+    """
 
     read_s: float
     known: set[str]
+    last: dict[str, float]
     beginnings: dict[str, CounterStart] = field(default_factory=dict)
 
 
@@ -52,9 +57,10 @@ class CounterStarts:
         if device is None:
             return self._first(reading)
         for key in self._sparse(reading.values):
-            if key not in device.known:
+            if key not in device.known or reading.values[key] < device.last.get(key, 0.0):
                 device.beginnings[key] = CounterStart(device.read_s, reading.window.end_s)
                 device.known.add(key)
+            device.last[key] = reading.values[key]
         device.known.update(self._sparse(reading.gaps))
         if reading.values:
             device.read_s = reading.window.end_s
@@ -67,7 +73,8 @@ class CounterStarts:
     def _first(self, reading: Reading) -> Mapping[str, CounterStart]:
         if reading.values:
             known = {*self._sparse(reading.values), *self._sparse(reading.gaps)}
-            self._devices[reading.device.uuid] = _Device(reading.window.end_s, known)
+            last = {key: reading.values[key] for key in self._sparse(reading.values)}
+            self._devices[reading.device.uuid] = _Device(reading.window.end_s, known, last)
         return {}
 
     def _sparse(self, keys: Iterable[str]) -> Iterable[str]:

@@ -56,6 +56,14 @@ def test_what_is_there_in_the_first_reading_has_no_start() -> None:
     assert [start_s(each) for each in seen] == [None] * 4
 
 
+def test_a_counter_that_fell_begins_anew_with_the_reading_before() -> None:
+    life = Life()
+    life.see(BUSY | {"xid:79": 3.0})
+    before = life.see(BUSY | {"xid:79": 3.0})
+    assert start_s(life.see(ONE)) == before.window.end_s
+    assert start_s(life.see(BUSY | {"xid:79": 2.0})) == before.window.end_s
+
+
 def test_a_reading_that_failed_says_nothing_of_absence() -> None:
     life = Life()
     life.see({}, gaps=dict.fromkeys(BUSY, AWAY))
