@@ -5,7 +5,13 @@ from typing import Any
 import pytest
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.catalog.vendors import OPERAND, ExporterProfile, load_vendors, vendors_of
+from otel_ofu.catalog.vendors import (
+    OPERAND,
+    ExporterProfile,
+    MetricCandidate,
+    load_vendors,
+    vendors_of,
+)
 from otel_ofu.model.errors import ConfigError
 
 VENDORS = load_vendors()
@@ -68,12 +74,20 @@ def test_only_a_true_measurement_gives_tensor_activity(profile: ExporterProfile)
     assert ("tensor_active" in keys) == (profile.quality != "busy_proxy")
 
 
-def test_profiles_that_share_a_metric_name_differ_in_their_device_labels() -> None:
+def test_rows_of_two_profiles_with_one_name_read_different_series() -> None:
     for candidates in VENDORS.candidates.values():
-        profiles = {c.profile_id: c.profile for c in candidates}
-        for one, other in itertools.combinations(profiles.values(), 2):
-            mine = {*one.labels.uuid, *one.labels.index}
-            assert mine.isdisjoint({*other.labels.uuid, *other.labels.index})
+        for one, other in itertools.combinations(candidates, 2):
+            if one.profile_id != other.profile_id:
+                assert _identities(one).isdisjoint(_identities(other)) or _excludes(one, other)
+
+
+def _identities(candidate: MetricCandidate) -> set[str]:
+    return {*candidate.profile.labels.uuid, *candidate.profile.labels.index}
+
+
+def _excludes(one: MetricCandidate, other: MetricCandidate) -> bool:
+    shared = one.row.where.keys() & other.row.where.keys()
+    return any(set(one.row.where[name]).isdisjoint(other.row.where[name]) for name in shared)
 
 
 @pytest.mark.parametrize(
