@@ -91,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
     chosen = choose(config.receivers.gpu, SystemClock())
     chosen.require()
     if not chosen.sources:
-        raise SourceUnavailable("receivers.gpu.source is none: there is nothing to record")
+        raise SourceUnavailable("receivers.gpu.source: none has nothing to record; name a source")
     header = RecordingHeader(
         host=detect_host(os.environ, options.host_name())[HOST_NAME],
         agent=f"otel-ofu {__version__}",
