@@ -4,8 +4,9 @@ Enters: a server and a span of time. Leaves: what a `ReportBuilder` counted. Eac
 a few instant queries whose windows are the bucket, added up by job on the server: no more than a
 number a job comes back, however many GPUs there are.
 
-The counters of jobs (docs/metrics.md) are asked where there are any, of gateways before those of
-nodes; else the GPUs themselves, of which each counts for the whole of a bucket that it is in.
+The counters of GPUs with a job (docs/metrics.md) are asked where there are any, else those of jobs,
+of gateways before those of nodes; else the GPUs themselves, of which each counts for the whole of a
+bucket that it is in.
 """
 
 from __future__ import annotations
@@ -26,6 +27,19 @@ SKU = "ofu_gpu_sku"
 MOST_BUCKETS = 2000
 PICTURED = 288  # a day in steps of 5 minutes
 IDLE_BELOW = 0.01
+
+_GPU_COUNTERS = {
+    "held": "gpu_time_allocated",
+    "seen": "gpu_time_observed",
+    "done": "gpu_time_effective",
+    "idle": "gpu_time_idle",
+}
+_JOB_COUNTERS = {
+    "held": "job_gpu_time",
+    "seen": "job_observed_time",
+    "done": "job_effective_time",
+    "idle": "job_idle_time",
+}
 
 Progress = Callable[[str, float], None]
 Values = Mapping[str, float]
@@ -117,31 +131,25 @@ def _queries(server: Queries, time: TimeBuckets) -> tuple[dict[str, str], str]:
         "rate": _average("model_flop_rate", window),
         "limit": _average("flop_limit", window),
     }
-    for scope, note in (
-        ('host_name=""', "Counters of jobs, as a gateway adds them up."),
-        ('host_name!=""', "Counters of jobs, as the agents of the nodes add them up."),
+    for keys, scope, note in (
+        (_GPU_COUNTERS, 'ofu_job_id!=""', "Counters of GPUs with a job."),
+        (_JOB_COUNTERS, 'host_name=""', "Counters of jobs, as a gateway adds them up."),
+        (
+            _JOB_COUNTERS,
+            'host_name!=""',
+            "Counters of jobs, as the agents of nodes add them up.",
+        ),
     ):
-        some = f"count(last_over_time({_selector('job_gpu_time', scope)}[{time.whole}]))"
+        some = f"count(last_over_time({_selector(keys['held'], scope)}[{time.whole}]))"
         if server.query(some, time.end_s):
-            return {
-                **_of_jobs(scope, window),
-                **reported,
-            }, note + " Lost time is that of whole jobs."
+            counted = {name: _increase(key, scope, window) for name, key in keys.items()}
+            return {**counted, **reported}, note + " Lost time is that of whole jobs."
     note = "No counters of jobs: each GPU counts for the whole of a step that it is in."
     return {**_of_gpus(window, time.step_s), **reported}, note + " Lost time is that of whole jobs."
 
 
-def _of_jobs(scope: str, window: str) -> dict[str, str]:
-    keys = {
-        "held": "job_gpu_time",
-        "seen": "job_observed_time",
-        "done": "job_effective_time",
-        "idle": "job_idle_time",
-    }
-    return {
-        name: f"sum by ({JOB}) (increase({_selector(key, scope)}{window}))"
-        for name, key in keys.items()
-    }
+def _increase(key: str, scope: str, window: str) -> str:
+    return f"sum by ({JOB}) (increase({_selector(key, scope)}{window}))"
 
 
 def _of_gpus(window: str, step_s: float) -> dict[str, str]:

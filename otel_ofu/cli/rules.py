@@ -17,10 +17,11 @@ from otel_ofu.cli.rules_history import FILES, rules_in, written
 from otel_ofu.diagnose import CauseCatalogue, load_causes
 from otel_ofu.files.shipped import shipped
 from otel_ofu.files.yaml import read_yaml
-from otel_ofu.model.errors import ConfigError, Problem
+from otel_ofu.model.errors import ConfigError, OtelOfuError, Problem
 from otel_ofu.rules.files.lint import lint
 from otel_ofu.rules.files.rule import RuleSet
 from otel_ofu.rules.files.shape import schema
+from otel_ofu.rules.promql.recording import export_recordings
 from otel_ofu.rules.promql.ruler import TARGETS, ExportOptions, export_rules
 from otel_ofu.rules.tests.promtool import is_promtool_file, run_promtool_file
 from otel_ofu.rules.tests.run import TestResult, run_tests
@@ -71,6 +72,11 @@ def _add_export(kinds: options.Verbs) -> None:
         "--prometheus-2",
         action="store_true",
         help="for Prometheus before 3.0, whose windows hold both ends",
+    )
+    parser.add_argument(
+        "--recording",
+        action="store_true",
+        help="figures of jobs as recording rules over the counters of GPUs, in place of the rules",
     )
 
 
@@ -159,6 +165,11 @@ def print_schema(_arguments: argparse.Namespace) -> int:
 
 def export(arguments: argparse.Namespace) -> int:
     """The file on standard output, what is not in it on standard error."""
+    if arguments.recording:
+        if arguments.files:
+            raise OtelOfuError("rules export: --recording takes no files")
+        print(export_recordings(arguments.to, load_registry()), end="")
+        return 0
     wanted = ExportOptions(step_s=arguments.step, closed_windows=arguments.prometheus_2)
     made = export_rules(rules_in(arguments.files), arguments.to, load_registry(), wanted)
     print(made.text, end="")

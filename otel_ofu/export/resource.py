@@ -20,16 +20,21 @@ def entity_key(entity: Entity) -> EntityKey:
     return entity.kind, entity.id, frozenset(entity.attributes.items())
 
 
-def instance_id(entity: Entity) -> str:
+def instance_id(entity: Entity, here: Attribute | None = None) -> str:
     """`service.instance.id`: the hw.id of a GPU, the id of anything else.
 
-    What a node alone sees of a job that spans nodes has the name of the node.
+    What a node or a gateway alone sees of a job has its name too; `here` is that of this machine.
     """
     if entity.kind == "gpu":
         return hw_id(entity)
-    if entity.attributes.get("ofu.job.scope") == "node" and "host.name" in entity.attributes:
-        return f"{entity.id}/{entity.attributes['host.name']}"
-    return entity.id
+    match entity.attributes.get("ofu.job.scope"):
+        case "node":
+            seen_by = entity.attributes.get(HOST)
+        case "fleet":
+            seen_by = here
+        case _:
+            seen_by = None
+    return f"{entity.id}/{seen_by}" if seen_by else entity.id
 
 
 def hw_id(entity: Entity) -> str:
@@ -61,7 +66,7 @@ def resource_of(common: Mapping[str, Attribute], entity: Entity | None) -> Resou
     if entity is None:
         return Resource(attributes=key_values(common))
     attributes = known_attributes(common, entity)
-    attributes["service.instance.id"] = instance_id(entity)
+    attributes["service.instance.id"] = instance_id(entity, common.get(HOST))
     return Resource(attributes=key_values(attributes))
 
 

@@ -42,7 +42,25 @@ def report(server: Answers, hours: float = 2.0) -> MfuReport:
     return report_of(gather, (), notes)
 
 
-def test_counters_of_a_gateway_come_first() -> None:
+def test_counters_of_gpus_come_before_those_of_jobs() -> None:
+    server = Answers(
+        {
+            ("count(last_over_time(",): [({}, 1.0)],
+            ("increase(ofu_gpu_time_allocated",): [of("a", 2400.0)],
+            ("increase(ofu_gpu_time_observed",): [of("a", 1200.0)],
+            ("increase(ofu_gpu_time_effective",): [of("a", 480.0)],
+            ("increase(ofu_gpu_time_idle",): [of("a", 600.0)],
+            ("increase(ofu_job",): [of("a", 1.0)],
+        }
+    )
+    made = report(server)
+    (job,) = made.jobs
+    assert (job.gpus, job.coverage) == (8, 0.5)
+    assert job.ofu == pytest.approx(0.4)
+    assert "Counters of GPUs" in made.notes[0]
+
+
+def test_counters_of_a_gateway_come_before_those_of_nodes() -> None:
     server = Answers(
         {
             ("count(last_over_time(", GATEWAY): [({}, 1.0)],

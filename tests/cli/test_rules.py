@@ -104,6 +104,14 @@ def test_rules_are_exported(tmp_path: Path, rules: Path, target: str) -> None:
     assert "alert: Low" in done.stdout
 
 
+@pytest.mark.parametrize("target", ["prometheus", "mimir", "prometheusrule", "vmrule"])
+def test_figures_of_jobs_are_exported_as_recording_rules(tmp_path: Path, target: str) -> None:
+    done = run(tmp_path, "rules", "export", "--recording", "--to", target)
+    assert done.returncode == 0
+    assert "record: ofu_job:ofu:ratio5m" in done.stdout
+    assert "alert:" not in done.stdout
+
+
 def test_a_recording_is_tried_and_two_versions_are_compared(tmp_path: Path, rules: Path) -> None:
     (tmp_path / "c.yaml").write_text(
         "receivers: {gpu: {source: demo, interval: 200ms, demo: {scenario: idle}}}\n"
@@ -142,6 +150,7 @@ def test_a_recording_is_tried_and_two_versions_are_compared(tmp_path: Path, rule
         (["rules", "explain", "LowOfuWhileBusy"], 1, "is the agent running here?"),
         (["rules", "backtest", "nothing.jsonl"], 2, "nothing.jsonl"),
         (["rules", "export", "--to", "grafana"], 2, "invalid choice: 'grafana'"),
+        (["rules", "export", "--recording", "r.yaml"], 1, "--recording takes no files"),
         (["mfu", "nothing.json"], 2, "nothing.json"),
         (["explain", "abc"], 1, "no agent has kept anything in "),
         (["route", "--explain", "severity"], 2, "'severity' is not a label"),

@@ -118,11 +118,12 @@ def export_rules(
     writer = _Writer(registry, options, [])
     groups = [writer.group(group) for group in rules.groups]
     warnings = tuple(dict.fromkeys(writer.warnings))
-    comments = "".join(_comment(line) for line in (_HEAD, *warnings))
-    return Export(comments + _framed(groups, to, options.name), warnings)
+    comments = "".join(comment(line) for line in (_HEAD, *warnings))
+    return Export(comments + framed(groups, to, options.name), warnings)
 
 
-def _framed(groups: Sequence[str], to: Target, name: str) -> str:
+def framed(groups: Sequence[str], to: Target, name: str) -> str:
+    """Groups, each an item of a list in YAML, as a file for `to`."""
     body = "groups:\n" + "".join(groups) if any(groups) else "groups: []\n"
     if to == "prometheus":
         return body
@@ -164,7 +165,7 @@ class _Writer:
         item["labels"] = self._labels(rule, scene)
         item["annotations"] = self._annotations(rule, scene)
         filled = {key: value for key, value in item.items() if value}
-        return _comment(_source(rule)) + _yaml([filled])
+        return comment(_source(rule)) + _yaml([filled])
 
     def _query(self, rule: Rule) -> str:
         settings = CompilerSettings(self.options.step_s, rule.limits, self.options.closed_windows)
@@ -228,6 +229,7 @@ def _yaml(value: object) -> str:
     return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=_WIDTH)
 
 
-def _comment(text: str) -> str:
+def comment(text: str) -> str:
+    """Lines of YAML comment."""
     lines = wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False)
     return "".join(f"# {line}\n" for line in lines)
