@@ -145,3 +145,28 @@ def busy_clock(engine: Sequence[ValueSpan], clock: SmClock) -> float | None:
     if sum(s.value * s.length_s for s, _ in full) < _BUSY_PART * busy_s:
         return None
     return over_time([ValueSpan(s.start_s, s.end_s, f) for s, f in full])
+
+
+@dataclass(frozen=True, slots=True)
+class MeanClock:
+    """The mean SM clock over a window in Hz, its standard error, and the clock while busy."""
+
+    window: Window
+    mean_hz: float
+    error_hz: float | None
+    busy_hz: float | None
+
+
+def mean_clock(
+    tensor: Sequence[ValueSpan],
+    engine: Sequence[ValueSpan],
+    fresh: Sequence[ValueSpan],
+    clock: SmClock,
+) -> MeanClock:
+    """That of the time of the tensor activity; without it, that of the clock's `fresh` samples."""
+    if paired := pairs(tensor, clock):
+        window, mean_hz = paired.window, paired.clock_hz()
+    else:
+        window, mean_hz = Window(fresh[0].start_s, fresh[-1].end_s), over_time(fresh)
+    error_hz = standard_error(clock.within(window))
+    return MeanClock(window, mean_hz, error_hz, busy_clock(engine, clock))

@@ -33,11 +33,10 @@ from otel_ofu.sources.dcgm.fields import (
 from otel_ofu.sources.dcgm.means import (
     SmClock,
     ValueSpan,
-    busy_clock,
     masks_over_time,
+    mean_clock,
     over_time,
     pairs,
-    standard_error,
 )
 from otel_ofu.sources.dcgm.wire import FUTURE_S, DcgmSample, DcgmTarget
 
@@ -383,17 +382,15 @@ def _put_clock(draft: _Draft, spans: Mapping[int, list[ValueSpan]], clock: SmClo
     if not fresh:
         draft.absent(MEAN_CLOCK, draft.gaps.get("sm_clock", _UNREAD))
         return
-    paired = pairs(spans.get(TENSOR_ACTIVE, ()), clock)
-    if paired:
-        mean_hz, window = paired.clock_hz(), paired.window
-    else:
-        mean_hz, window = over_time(fresh), Window(fresh[0].start_s, fresh[-1].end_s)
-    draft.put("sm_clock_mean", mean_hz, window)
-    error_hz = standard_error(clock.within(window))
-    busy_hz = busy_clock(spans.get(GR_ENGINE_ACTIVE, ()), clock)
-    for key, value in (("sm_clock_mean_error", error_hz), ("sm_clock_busy", busy_hz)):
+    tensor, engine = spans.get(TENSOR_ACTIVE, ()), spans.get(GR_ENGINE_ACTIVE, ())
+    found = mean_clock(tensor, engine, fresh, clock)
+    draft.put("sm_clock_mean", found.mean_hz, found.window)
+    for key, value in (
+        ("sm_clock_mean_error", found.error_hz),
+        ("sm_clock_busy", found.busy_hz),
+    ):
         if value is not None:
-            draft.put(key, value, window)
+            draft.put(key, value, found.window)
 
 
 def _reading(target: DcgmTarget, window: Window, draft: _Draft) -> Reading:

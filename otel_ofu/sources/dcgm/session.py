@@ -40,6 +40,8 @@ _BACK_US = 60_000_000
 """How far back (microseconds) samples are asked for where the time of the last read is unknown: of
 XIDs after a start, of all after the engine's clock stepped back. Starting value."""
 
+_OLD_CLIENT = "client and host engine have different versions"
+
 _MOST = 1024
 """New samples of one field in one read: those of 100 s where another client watches at 0.1 s."""
 
@@ -97,7 +99,10 @@ class GroupReader:
         try:
             found = self._found(field_group, history, since_us, newest)
         except EngineError as error:
-            if error.code in FATAL:
+            if error.code in codes.VERSION_CODES:
+                # A client of 3.x cannot list the members of a group of 4.x, but reads its samples.
+                field_group.history, field_group.left_history = None, True
+            elif error.code in FATAL:
                 raise
             # One field that one entity may not read fails the whole call; here it has a status.
             fields = [f for f in field_group.fields if has_history(f) and f != XID]
@@ -272,6 +277,10 @@ def _group_troubles(group: EntityGroup, field_group: FieldGroup) -> Iterator[Tro
     if refused:
         remedy = f" ({refused.remedy})" if refused.remedy else ""
         yield Trouble(group.model, refused.reason.value, f"no {what}: {refused.detail}{remedy}")
+    if field_group.left_history:
+        fields = [f for f in field_group.fields if has_history(f)]
+        detail = f"only the newest sample of a tick is read of fields {fields}: {_OLD_CLIENT}"
+        yield Trouble(group.model, "version_mismatch", f"{detail} ({codes.MATCH_VERSIONS})")
     for detail in dict.fromkeys(t.detail for t in field_group.left.values()):
         fields = [f for f, t in field_group.left.items() if t.detail == detail]
         reason = field_group.left[fields[0]].reason.value

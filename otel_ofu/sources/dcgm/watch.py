@@ -68,7 +68,8 @@ class FieldGroup:
     `watch` while they are watched; `trouble` while the engine refuses, with the time (monotonic,
     in seconds) of the next try. `left` holds what was given up so that the rest can be watched.
     `history` has those of which every sample counts, `since_us` from when on they are to be asked
-    for, in the engine's time; None before the first read.
+    for, in the engine's time; None before the first read. `left_history` where the engine does not
+    give it to this client.
     """
 
     fields: tuple[int, ...]
@@ -77,6 +78,7 @@ class FieldGroup:
     watch: EngineWatch | None = None
     history: EngineWatch | None = None
     since_us: int | None = None
+    left_history: bool = False
     trouble: DcgmTrouble | None = None
     retry_at_s: float = 0.0
     left: dict[int, DcgmTrouble] = field(default_factory=dict)
@@ -108,7 +110,8 @@ class EntityGroup:
             if group.watch
             for field_id in group.fields
             # Engines of 3.3 log an error each time that this field is asked for without an XID.
-            if field_id != XID and (group.since_us is None or not has_history(field_id))
+            if (field_id != XID or group.history is None)
+            and (group.since_us is None or not has_history(field_id))
         ]
 
 

@@ -125,6 +125,15 @@ def test_a_client_newer_than_the_engine_is_told_and_not_tried_again_soon(rig: Ma
 def test_a_client_older_than_the_engine_works(rig: MakeRig) -> None:
     one = rig({"gpus": [h100(0)], "engine_version": "4.6.0", "bindings_major": 3})
     assert one.ready()[0].values["tensor_active"] == 0.4375
+    one.engine.samples[1, 0, 230] = [(round(one.clock.now_s() * 1e6) + 1, 79, 0)]
+    for _ in range(3):
+        got = one.tick()[0].values
+        assert (got["tensor_active"], got["sm_clock_mean"]) == (0.4375, 1410e6)
+        assert got["xid:79"] == 1
+    assert {t.reason for t in one.source.troubles()} == {"version_mismatch"}
+    one.engine.calls.clear()
+    one.tick()
+    assert one.engine.calls == ["latest"]
 
 
 def test_fields_that_the_engine_does_not_know_cost_no_others(rig: MakeRig) -> None:

@@ -384,6 +384,8 @@ class FakeEngine:
         time 0, and any other error of one of them ends the call.
         """
         connection = self.use(handle, "history")
+        if self.bindings_major() == 3 and not self.is_old():  # its dcgmGroupGetInfo is refused
+            raise Refused(-12)
         members, ids = connection.groups[group], connection.field_groups[fields][1]
         now_us = round(self._engine_now_s() * 1e6)
         rows = []
