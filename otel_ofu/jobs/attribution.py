@@ -39,7 +39,7 @@ class _JobClaims:
 
     def has(self, other: Claim) -> bool:
         return any(
-            claim.job_id == other.job_id
+            claim.ids & other.ids
             and (claim.provider == other.provider or {claim.provider, other.provider} & _PLAIN_IDS)
             for claim in self.claims
         )

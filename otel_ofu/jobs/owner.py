@@ -17,13 +17,19 @@ SOURCE = "source"
 class Claim:
     """What one provider reports: a job id, or "" where it knows attributes alone.
 
-    `share` in (0, 1] is the part of the device that a source states for the job.
+    `also_id` is another id under which others may know the job. `share` in (0, 1] is the part of
+    the device that a source states for it.
     """
 
     provider: str
     job_id: str
     attributes: Mapping[str, str] = field(default_factory=dict)
     share: float | None = None
+    also_id: str = ""
+
+    @property
+    def ids(self) -> frozenset[str]:
+        return frozenset((self.job_id, self.also_id)) - {""}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,15 @@
 """Slurm: its jobs by a process and by the node's cgroups.
 
 Enters: a `Cgroup` and the listed variables. Leaves: a `Claim`, and the GPUs that are allocated.
-Source: Slurm srun(1), sbatch(1) output environment; SLUID cgroups since 26.05.
+Each component of a heterogeneous job has an id and cgroups of its own, while the processes of all
+have the environment of the first, whose id is that of the whole job.
+Source: Slurm srun(1), sbatch(1) output environment; SLUID cgroups since 26.05; measured with 22.05.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from otel_ofu.jobs.cgroups import Cgroup
 from otel_ofu.jobs.owner import Claim
@@ -20,12 +23,22 @@ _ATTRIBUTES = {
     "SLURM_ARRAY_TASK_ID": "slurm.array.task.id",
 }
 _PERSONAL = {"SLURM_JOB_USER": "slurm.user", "SLURM_JOB_ACCOUNT": "slurm.account"}
+_PARTITION = "slurm.partition"
+_MOST_COMPONENTS = 128
+"""Source: MAX_HET_JOB_COMPS of Slurm."""
+_HET_ID = "SLURM_JOB_ID_HET_GROUP_{}"
+_HET_PARTITION = "SLURM_JOB_PARTITION_HET_GROUP_{}"
 _WHOLE_JOB_STEPS = ("batch", "interactive")
 
 
 def variables(*, personal: bool) -> tuple[str, ...]:
     own = ("SLURM_JOB_ID", "SLURM_JOBID", "SLURM_JOB_SLUID", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS")
-    return (*own, *_ATTRIBUTES, *(_PERSONAL if personal else ()))
+    of_components = [
+        name.format(number)
+        for name in (_HET_ID, _HET_PARTITION)
+        for number in range(_MOST_COMPONENTS)
+    ]
+    return (*own, *_ATTRIBUTES, *(_PERSONAL if personal else ()), *of_components)
 
 
 def claim(cgroup: Cgroup, environment: Mapping[str, str], *, personal: bool) -> Claim | None:
@@ -35,16 +48,47 @@ def claim(cgroup: Cgroup, environment: Mapping[str, str], *, personal: bool) -> 
     if not job and not sluid:
         return None
     attributes = {"slurm.job.id": job, "slurm.job.sluid": sluid}
-    if job and _environment_job(environment) == job:
+    component = _component(job, environment)
+    if job and (component or _environment_job(environment) == job):
         names = {**_ATTRIBUTES, **(_PERSONAL if personal else {})}
         attributes |= {names[name]: value for name, value in environment.items() if name in names}
-    return Claim(NAME, job or sluid, {name: value for name, value in attributes.items() if value})
+    if component:
+        attributes |= component.attributes(cgroup, environment)
+    whole = component.het_id if component else job or sluid
+    known = {name: value for name, value in attributes.items() if value}
+    return Claim(NAME, whole, known, also_id=job)
 
 
 def contradicts(cgroup: Cgroup, environment: Mapping[str, str]) -> bool:
     """Whether the environment names another job than the cgroup."""
     job = _environment_job(environment)
-    return bool(job) and cgroup.slurm_job not in ("", job)
+    if not job or cgroup.slurm_job in ("", job):
+        return False
+    return _component(cgroup.slurm_job, environment) is None
+
+
+@dataclass(frozen=True, slots=True)
+class _Component:
+    """A part of a heterogeneous job, whose id is that of its first component."""
+
+    het_id: str
+    offset: int
+
+    def attributes(self, cgroup: Cgroup, environment: Mapping[str, str]) -> dict[str, str]:
+        """Of which component a process is, its cgroup alone shows."""
+        found = {"slurm.job.het.id": self.het_id}
+        if cgroup.slurm_job:
+            partition = environment.get(_HET_PARTITION.format(self.offset), "")
+            found |= {"slurm.job.het.offset": str(self.offset), _PARTITION: partition}
+        return found
+
+
+def _component(job: str, environment: Mapping[str, str]) -> _Component | None:
+    """Which component `job` is, unless the environment came along from another job."""
+    ids = [environment.get(_HET_ID.format(number), "") for number in range(_MOST_COMPONENTS)]
+    if not job or job not in ids or _environment_job(environment) != ids[0]:
+        return None
+    return _Component(ids[0], ids.index(job))
 
 
 def gpus(cgroup: Cgroup, environment: Mapping[str, str]) -> tuple[str, ...]:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from otel_ofu.model import Device
@@ -142,3 +144,67 @@ def test_a_step_speaks_for_itself_and_not_for_the_first_node(make_rig: MakeRig, 
     rig = make_rig()
     rig.devices = [Device(gpu(n), index=n) for n in range(4)]
     assert set(rig.poll()) == {gpu(3)}
+
+
+HET = {
+    **JOB,
+    "SLURM_HET_SIZE": "2",
+    "SLURM_JOB_ID_HET_GROUP_0": "77",
+    "SLURM_JOB_ID_HET_GROUP_1": "78",
+    "SLURM_JOB_PARTITION_HET_GROUP_0": "h100",
+    "SLURM_JOB_PARTITION_HET_GROUP_1": "a100",
+}
+
+
+def test_the_components_of_a_heterogeneous_job_are_one_job(make_rig: MakeRig, tree: Tree) -> None:
+    """Each has cgroups under its own id; the environment is that of the first."""
+    tree.process(10, HET, V1.format(77, 0))
+    tree.process(11, HET, V1.format(78, 0))
+    rig = make_rig()
+    rig.holders = [Holder(gpu(0), 10), Holder(gpu(1), 11)]
+    owners = rig.poll()
+    ((first,), (second,)) = owners[gpu(0)], owners[gpu(1)]
+    assert (first.job_id, second.job_id) == ("77", "77")
+    assert second.attributes == {
+        "ofu.job.id": "77",
+        "ofu.job.source": "slurm",
+        "slurm.job.id": "78",
+        "slurm.job.het.id": "77",
+        "slurm.job.het.offset": "1",
+        "slurm.job.name": "pretrain",
+        "slurm.partition": "a100",
+        "slurm.cluster.name": "alps",
+    }
+    assert first.attributes["slurm.job.het.offset"] == "0"
+    assert rig.finder.report().counts == {}
+
+
+def test_without_cgroups_the_component_is_not_known(make_rig: MakeRig, tree: Tree) -> None:
+    tree.process(11, HET)
+    rig = make_rig()
+    rig.holders = [Holder(gpu(1), 11)]
+    owner = rig.one(gpu(1))
+    assert (owner.job_id, owner.attributes["slurm.job.het.id"]) == ("77", "77")
+    assert "slurm.job.het.offset" not in owner.attributes
+
+
+def test_a_job_that_a_heterogeneous_one_submitted_is_its_own(make_rig: MakeRig, tree: Tree) -> None:
+    tree.process(10, {**HET, "SLURM_JOB_ID": "90"}, V1.format(90, 0))
+    tree.process(11, {**HET, "SLURM_JOB_ID": "90"}, V1.format(78, 0))
+    rig = make_rig()
+    rig.holders = [Holder(gpu(0), 10), Holder(gpu(1), 11)]
+    owners = rig.poll()
+    assert [owners[gpu(n)][0].job_id for n in range(2)] == ["90", "78"]
+    for n in range(2):
+        assert not any("het" in name for name in owners[gpu(n)][0].attributes)
+
+
+def test_a_prolog_knows_a_component_by_its_own_id(
+    make_rig: MakeRig, tree: Tree, tmp_path: Path
+) -> None:
+    (tmp_path / "mapped").mkdir()
+    (tmp_path / "mapped" / gpu(1)).write_text("78\n")
+    tree.process(11, HET, V1.format(78, 0))
+    rig = make_rig(mapping_dirs=[str(tmp_path / "mapped")])
+    rig.holders = [Holder(gpu(1), 11)]
+    assert rig.one(gpu(1)).job_id == "77"
