@@ -68,16 +68,13 @@ class SourceProbe:
     gpus: Mapping[str, tuple[bool, str]] = field(default_factory=dict)
     late: str = ""
 
-    def works(self) -> bool:
-        return self.candidate.usable
-
-    def gives_some(self) -> bool:
-        """Whether it gives the OFU of a GPU."""
-        return self.works() and any(ok for ok, _ in self.gpus.values())
+    def count_ofu(self) -> int:
+        """Of how many GPUs it gives the OFU, as far as it is known."""
+        return sum(ok for ok, _ in self.gpus.values())
 
     def gives_all(self) -> bool:
         """Whether it gives the OFU of every GPU that it knows; a plugin does not say."""
-        return self.works() and not self.late and all(ok for ok, _ in self.gpus.values())
+        return self.candidate.usable and not self.late and all(ok for ok, _ in self.gpus.values())
 
     def of(self, uuid: str) -> tuple[bool, str]:
         """Whether it can read this GPU, and what to report of it."""
@@ -162,12 +159,10 @@ def choose(gpu: Gpu, clock: Clock) -> ChosenSource:
 
 
 def best(probes: Sequence[SourceProbe]) -> SourceCandidate | None:
-    """The first that gives OFU of all its GPUs, else of some, else that works; None: none does."""
-    for is_good in (SourceProbe.gives_all, SourceProbe.gives_some, SourceProbe.works):
-        for probe in probes:
-            if is_good(probe):
-                return probe.candidate
-    return None
+    """The one that gives OFU of most GPUs, of equals the first; None where none works."""
+    working = [probe for probe in probes if probe.candidate.usable]
+    found = max(working, key=SourceProbe.count_ofu, default=None)
+    return found.candidate if found else None
 
 
 def _local(gpu: Gpu) -> tuple[str, ...]:

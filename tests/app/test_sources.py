@@ -130,6 +130,13 @@ def probe_of(
         ([probe_of("dcgm", late="slow"), probe_of("nvml", ("G", True))], "nvml"),
         ([probe_of("dcgm", late="slow"), probe_of("nvml", usable=False)], "dcgm"),
         ([probe_of("dcgm", ("G", False)), probe_of("nvml", ("G", False))], "dcgm"),
+        (
+            [
+                probe_of("nvml", ("G", True), ("H", True), ("I", False)),
+                probe_of("scrape", ("G", True)),
+            ],
+            "nvml",
+        ),
         ([probe_of("json_file")], "json_file"),
     ],
 )
