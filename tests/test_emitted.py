@@ -129,7 +129,8 @@ def test_names_of_the_registry_follow_the_conventions() -> None:
     registry = load_registry()
     names = {metric.name for metric in registry.metrics.values()}
     # A metric name is no namespace of another; what is neither ours nor of hardware is of the host.
-    assert [n for n in names if any(other.startswith(f"{n}.") for other in names)] == []
+    spaces = [n for n in names if any(other.startswith(f"{n}.") for other in names)]
+    assert spaces == ["ofu.gpu.utilization"]  # beside it: how it was got, and its uncertainty
     assert [n for n in names if not n.startswith(("ofu.", "hw.", "system."))] == []
     used = {
         name

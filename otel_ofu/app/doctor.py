@@ -156,13 +156,13 @@ def _gpu(observation: Observation, probes: Sequence[SourceProbe]) -> GpuReport:
 
 def reference_text(observation: Observation) -> str:
     """The clock that OFU is measured against and where it is from, or why there is none."""
-    attributes = observation.entity.attributes
-    clock = attributes.get("ofu.reference_clock")
-    if not isinstance(clock, float | int):
+    clock = observation.values.get("reference_clock")
+    if clock is None:
         gap = observation.gaps.get("reference_clock")
         detail = gap.detail if gap else "unknown"
         return f"no reference clock: {detail.removeprefix('no reference clock: ')}"
-    source, sku = attributes.get("ofu.reference_clock.source"), attributes.get("ofu.gpu.sku")
+    source = observation.state("reference_clock_source")
+    sku = observation.entity.attributes.get("ofu.gpu.sku")
     note = "; unknown model, so OFU is against the device's own maximum" if sku == "unknown" else ""
     return f"reference clock {clock / 1e6:.0f} MHz from {source} (SKU {sku}){note}"
 

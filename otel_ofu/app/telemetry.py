@@ -97,7 +97,7 @@ class Telemetry:
         self._common = common
         self.meter = AgentMetrics(registry, common, agent_id(shared.state_dir, shared.host))
         self._encoder = MetricEncoder(
-            registry, common, EncoderOptions(shared.clock.now_s(), __version__)
+            registry, _of_series(common), EncoderOptions(shared.clock.now_s(), __version__)
         )
         self.meter.watch("encoder", lambda: {"unknown_keys": self._encoder.unknown_keys})
         self.outbox = self._open_outbox()
@@ -251,6 +251,11 @@ def _fate(kept: int, lost: int) -> str:
     if not lost:
         return "kept for the next start"
     return f"{kept} kept for the next start, {lost} lost" if kept else "lost"
+
+
+def _of_series(common: Mapping[str, Attribute]) -> dict[str, Attribute]:
+    """Without the version of the agent: its update ends no series of a GPU or job."""
+    return {name: value for name, value in common.items() if name != "service.version"}
 
 
 def common_attributes(shared: Dependencies) -> dict[str, Attribute]:

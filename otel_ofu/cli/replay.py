@@ -62,9 +62,9 @@ class _Sums:
     def add(self, observation: Observation) -> None:
         attributes = observation.entity.attributes
         self.model = short_model(str(attributes.get("hw.model", "")))
-        clock = attributes.get("ofu.reference_clock")
-        if isinstance(clock, float | int):
-            source = attributes.get("ofu.reference_clock.source")
+        clock = observation.values.get("reference_clock")
+        if clock is not None:
+            source = observation.state("reference_clock_source")
             self.reference = f"reference clock {clock / 1e6:.0f} MHz from {source}"
         self.rounds += 1
         for key in MEANS:

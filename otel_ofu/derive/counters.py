@@ -3,12 +3,15 @@
 Enters: readings, window by window. Leaves: the start of each counter that appeared with its first
 event (an XID has no series before) while its device was read: the end of the last reading without
 it, from which time on it is known to have been 0. A counter that is there in the first reading of a
-device has an unknown past, and no start. And of the cycle counters the `CycleShare` of a window, or
+device has an unknown past, and no start. A counter that falls was reset, and began anew at the end
+of the reading before. And of the cycle counters the `CycleShare` of a window, or
 None as long as the sampled product has to do.
 
 The driver does not report whether it counts the cycles of one SM, of all, or of all sub-partitions.
-k = d_elapsed / (f x dt) shows it, and is trusted only when it is near one of these and d_mma /
-d_elapsed agrees with the sampled tensor activity, in several windows in a row.
+k = d_elapsed / (f x dt) shows it, with a clock f that is known well: the mean of the window with a
+small error, or one that is the same at both ends. The candidates for k lie so far apart that one
+such window is enough, if k is near one of them and d_mma / d_elapsed agrees with the tensor
+activity. Differences are divided by the time between the counters' own samples.
 Source: NVML GPM metrics 248 and 250, DCGM 4.6 fields 1084 and 1086 (scale not documented).
 """
 
@@ -24,7 +27,7 @@ from otel_ofu.model import Reading, Window
 
 @dataclass(frozen=True, slots=True)
 class CounterStart:
-    """`start_s`: until then it was 0; `seen_s`: the end of the reading that first had it."""
+    """`start_s`: until then it was 0; `seen_s`: the end of the reading that first showed it."""
 
     start_s: float
     seen_s: float
@@ -34,14 +37,14 @@ class CounterStart:
 class _Device:
     """`read_s`: the end of the last reading with values; `known`: counters that were ever there.
 
-    `last`: their values. One that fell began anew: the driver was loaded again, or another source
-    counts from its own beginning.
+    `totals`: the last value of each counter. One that fell began anew: the driver was loaded again,
+    or another source counts from its own beginning.
     """
 
     read_s: float
     known: set[str]
-    last: dict[str, float]
     beginnings: dict[str, CounterStart] = field(default_factory=dict)
+    totals: dict[str, float] = field(default_factory=dict)
 
 
 class CounterStarts:
@@ -49,18 +52,26 @@ class CounterStarts:
 
     def __init__(self, registry: Registry) -> None:
         self._names = {key for key, metric in registry.metrics.items() if metric.is_sparse}
+        self._measured = {
+            key
+            for key, metric in registry.metrics.items()
+            if metric.kind == "counter" and not metric.derived
+        }
         self._devices: dict[str, _Device] = {}
 
-    def observe(self, reading: Reading) -> Mapping[str, CounterStart]:
-        """The known beginnings of a device's counters; a reading may be given more than once."""
+    def observe(self, reading: Reading, values: Mapping[str, float]) -> Mapping[str, CounterStart]:
+        """The known beginnings of a device's counters; a reading may be given more than once.
+
+        `values`: those of the reading that are possible.
+        """
         device = self._devices.get(reading.device.uuid)
         if device is None:
-            return self._first(reading)
+            return self._first(reading, values)
+        self._note_resets(device, values, reading.window.end_s)
         for key in self._sparse(reading.values):
-            if key not in device.known or reading.values[key] < device.last.get(key, 0.0):
+            if key not in device.known:
                 device.beginnings[key] = CounterStart(device.read_s, reading.window.end_s)
                 device.known.add(key)
-            device.last[key] = reading.values[key]
         device.known.update(self._sparse(reading.gaps))
         if reading.values:
             device.read_s = reading.window.end_s
@@ -70,11 +81,23 @@ class CounterStarts:
         """Forgets all other devices."""
         self._devices = {uuid: known for uuid, known in self._devices.items() if uuid in devices}
 
-    def _first(self, reading: Reading) -> Mapping[str, CounterStart]:
+    def _note_resets(self, device: _Device, values: Mapping[str, float], end_s: float) -> None:
+        totals = {
+            key: value
+            for key, value in values.items()
+            if key in self._measured or key.partition(":")[0] in self._measured
+        }
+        for key, value in totals.items():
+            if value < device.totals.get(key, value):
+                device.beginnings[key] = CounterStart(device.read_s, end_s)
+        device.totals.update(totals)
+
+    def _first(self, reading: Reading, values: Mapping[str, float]) -> Mapping[str, CounterStart]:
         if reading.values:
             known = {*self._sparse(reading.values), *self._sparse(reading.gaps)}
-            last = {key: reading.values[key] for key in self._sparse(reading.values)}
-            self._devices[reading.device.uuid] = _Device(reading.window.end_s, known, last)
+            device = _Device(reading.window.end_s, known)
+            self._note_resets(device, values, reading.window.end_s)
+            self._devices[reading.device.uuid] = device
         return {}
 
     def _sparse(self, keys: Iterable[str]) -> Iterable[str]:
@@ -83,12 +106,12 @@ class CounterStarts:
 
 SUB_PARTITIONS = 4  # of an SM, Volta and later. Source: NVIDIA Volta architecture white paper
 
-# Our own starting values, not measured. The clock is a sample and moves under a power cap; the
-# candidates for k lie far apart, so a wide band cannot confuse them.
+# Our own starting values. A clock that is the same at both ends may have moved between; on the
+# traces of bench/clock.py no window within these bands gives a wrong k.
 SCALE_BAND = 0.15
+CLOCK_BAND = 0.05
 ACTIVITY_BAND = 0.02
 LEAST_ACTIVITY = 0.05
-AGREEING_WINDOWS = 3
 WINDOW_BAND = 0.05
 
 
@@ -114,13 +137,13 @@ class CycleMeter:
     def __init__(self) -> None:
         self._previous: tuple[float, float, float] | None = None
         self._scale: int | None = None
-        self._candidate: int | None = None
-        self._agreeing = 0
+        self._end_hz: float | None = None
 
     def observe(
         self, values: Mapping[str, float], window: Window, sms: int | None
     ) -> CycleShare | None:
-        """The window by its counters; None without them, before calibration, after a reset."""
+        """The counters' own window; None without them, before calibration, after a reset."""
+        clock_hz = self._clock(values)
         elapsed, mma = values.get("sm_cycles_elapsed"), values.get("mma_cycles_active")
         if elapsed is None or mma is None:
             return None
@@ -133,34 +156,32 @@ class CycleMeter:
             mma - previous[2],
         )
         if d_elapsed < 0 or d_mma < 0:
-            self._forget_scale()
+            self._scale = None  # a reset may mean another driver, which may count otherwise
         if not _spans(window, elapsed_s) or d_elapsed <= 0 or not 0 <= d_mma <= d_elapsed:
             return None
-        if self._scale is None:
-            self._calibrate(values, d_elapsed / elapsed_s, d_mma / d_elapsed, sms)
+        if self._scale is None and clock_hz and _agrees(values, d_mma / d_elapsed):
+            self._scale = nearest_scale(d_elapsed / elapsed_s / clock_hz, sms)
         if self._scale is None:
             return None
-        clock_hz = mean_clock_hz(d_elapsed, self._scale, elapsed_s)
-        return CycleShare(d_mma, self._scale, elapsed_s, clock_hz)
+        mean_hz = mean_clock_hz(d_elapsed, self._scale, elapsed_s)
+        return CycleShare(d_mma, self._scale, elapsed_s, mean_hz)
 
-    def _calibrate(
-        self, values: Mapping[str, float], cycles_per_s: float, share: float, sms: int | None
-    ) -> None:
-        tensor, clock_hz = values.get("tensor_active"), values.get("sm_clock")
-        if not tensor or not clock_hz or tensor < LEAST_ACTIVITY:
-            return
-        scale = nearest_scale(cycles_per_s / clock_hz, sms)
-        if scale is None or abs(share - tensor) > ACTIVITY_BAND:
-            self._agreeing = 0
-            return
-        self._agreeing = self._agreeing + 1 if scale == self._candidate else 1
-        self._candidate = scale
-        if self._agreeing >= AGREEING_WINDOWS:
-            self._scale = scale
+    def _clock(self, values: Mapping[str, float]) -> float | None:
+        """The clock of the window in Hz where it is known well enough to calibrate."""
+        before_hz, self._end_hz = self._end_hz, values.get("sm_clock")
+        mean_hz, error_hz = values.get("sm_clock_mean"), values.get("sm_clock_mean_error")
+        if mean_hz is not None and error_hz is not None:
+            return mean_hz if error_hz <= CLOCK_BAND * mean_hz else None
+        if before_hz is None or self._end_hz is None:
+            return None
+        apart_hz = abs(self._end_hz - before_hz)
+        return (before_hz + self._end_hz) / 2 if apart_hz <= CLOCK_BAND * before_hz else None
 
-    def _forget_scale(self) -> None:
-        """A reset may mean another driver, which may count otherwise."""
-        self._scale, self._candidate, self._agreeing = None, None, 0
+
+def _agrees(values: Mapping[str, float], share: float) -> bool:
+    """Whether the counters show the activity that was measured beside them, and there is some."""
+    tensor = values.get("tensor_active", 0.0)
+    return tensor >= LEAST_ACTIVITY and abs(share - tensor) <= ACTIVITY_BAND
 
 
 def _spans(window: Window, elapsed_s: float) -> bool:

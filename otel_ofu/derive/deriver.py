@@ -22,10 +22,11 @@ from otel_ofu.derive.efficiency import (
     resolve,
     utilization,
 )
-from otel_ofu.derive.identity import device_attributes, entity_id, window_attributes
+from otel_ofu.derive.identity import device_attributes, entity_id, states
 from otel_ofu.derive.plausibility import PlausibilityChecker
 from otel_ofu.derive.precision import PrecisionDetector, PrecisionDomain, declared
 from otel_ofu.derive.settings import DeriverSettings
+from otel_ofu.derive.uncertainty import EndClocks, method_of, uncertainty
 from otel_ofu.model import Attribute, Device, Entity, Gap, GapReason, Observation, Reading, Window
 from otel_ofu.model.owner import agreed
 
@@ -62,6 +63,7 @@ class _Running:
     detector: PrecisionDetector = field(default_factory=PrecisionDetector)
     meter: CycleMeter = field(default_factory=CycleMeter)
     source: str = ""
+    ends: EndClocks = field(default_factory=EndClocks)
     series: tuple[str, float] | None = None
     totals: FlopTotals | None = None
 
@@ -116,15 +118,18 @@ class Deriver:
         domain = self._domain(running, owned, result, known.sku)
         reference = self._reference(reading, known.sku, domain, result)
         _Window(reading, known.sku, domain, reference, running).fill(result)
-        result.values[f"gpu_source:{reading.source}"] = 1.0
-        starts_s = self._starts_s(reading, running, result)
-        attributes = {
-            **owned,
-            **known.attributes,
-            **window_attributes(reading, domain, reference),
-        }
-        entity = Entity("gpu", id_, attributes)
-        return Observation(entity, reading.window, result.values, result.gaps, starts_s)
+        result.values.update(states(reading, domain, reference))
+        attributes = {**owned, **known.attributes}
+        if domain.source == "declared":
+            attributes["ofu.precision"] = domain.precision
+        return Observation(
+            entity=Entity("gpu", id_, attributes),
+            window=reading.window,
+            values=result.values,
+            gaps=result.gaps,
+            starts_s=self._starts_s(reading, running, result),
+            point_attributes={"ofu.precision": domain.precision},
+        )
 
     def retain(self, entity_ids: Collection[str]) -> None:
         """Forgets what it holds of all other entities; call it with those of the last round."""
@@ -143,7 +148,7 @@ class Deriver:
         """
         starts_s = {
             key: max(began.start_s, running.first.start_s)
-            for key, began in self._beginnings.observe(reading).items()
+            for key, began in self._beginnings.observe(reading, result.values).items()
             if began.seen_s >= running.first.end_s
         }
         if running.totals is not None:
@@ -196,6 +201,7 @@ class _Window:
     def fill(self, result: MeasuredValues) -> None:
         """Adds every derived key to the measured ones, as a value or as a gap."""
         quality, reference = self.reading.quality, self.reference
+        self.running.ends.observe(result)
         cycles = self._cycles(result)
         ofu = utilization(result, quality, reference, cycles)
         factor = clock_share(result, reference, cycles)
@@ -218,13 +224,26 @@ class _Window:
                 result.values[key] = value
         if isinstance(ofu, Gap):
             result.values[f"ofu_gap:{ofu.reason}"] = 1.0
+            result.gaps["ofu_uncertainty"] = ofu
+        else:
+            self._put_uncertainty(result, ofu, cycles)
+
+    def _put_uncertainty(
+        self, result: MeasuredValues, ofu: float, cycles: CycleShare | None
+    ) -> None:
+        method = method_of(result, self.reading.quality, cycles)
+        clock_hz = 0.0 if isinstance(self.reference, Gap) else self.reference.clock_hz
+        clocks = clock_hz, self.running.ends
+        result.values[f"ofu_method:{method}"] = 1.0
+        result.values["ofu_uncertainty"] = uncertainty(method, result, ofu, clocks, cycles)
 
     def _cycles(self, result: MeasuredValues) -> CycleShare | None:
         """The counters are per GPU: those of a MIG instance would be its parent's."""
         if self.reading.device.parent:
             return None
         sms = self.sku.sms if self.sku else None
-        return self.running.meter.observe(result.values, self.reading.window, sms)
+        window = self.reading.window_of("mma_cycles_active")
+        return self.running.meter.observe(result.values, window, sms)
 
     def _limit(self) -> float | Gap:
         """FLOP/s at the reference clock, of the part of the GPU that the entity owns."""

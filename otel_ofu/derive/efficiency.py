@@ -19,7 +19,7 @@ from otel_ofu.model import Gap, GapReason
 
 @dataclass(frozen=True, slots=True)
 class ReferenceClock:
-    """A clock in Hz, >= 1, and its origin (registry attribute `ofu.reference_clock.source`)."""
+    """A clock in Hz, >= 1, and its origin (metric `ofu.gpu.clock.reference`)."""
 
     clock_hz: float
     source: Literal["sku_table", "device_max", "config"]
@@ -70,7 +70,7 @@ def tensor_activity(measured: MeasuredValues) -> float | Gap:
 def clock_share(
     measured: MeasuredValues, reference: ReferenceClock | Gap, cycles: CycleShare | None
 ) -> float | Gap:
-    """SM clock over reference clock, from the counters where they are calibrated."""
+    """Mean SM clock over reference clock: by calibrated counters, by samples, else at the end."""
     at_end_hz = measured.values.get("sm_clock")
     mean_hz = measured.values.get("sm_clock_mean", at_end_hz)
     clock_hz = mean_hz if cycles is None else cycles.clock_hz

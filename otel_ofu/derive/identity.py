@@ -35,7 +35,6 @@ def device_attributes(
         "hw.model": device.model,
         "hw.vendor": device.vendor,
         "hw.parent": device.parent,
-        "hw.driver_version": device.driver_version,
         "hw.serial_number": device.serial if settings.serial_numbers else None,
         "ofu.gpu.sku": sku.id if sku else UNKNOWN_SKU,
         "ofu.gpu.index": device.index,
@@ -47,20 +46,21 @@ def device_attributes(
     return {name: value for name, value in found.items() if value is not None and value != ""}
 
 
-def window_attributes(
+def states(
     reading: Reading, domain: PrecisionDomain, reference: ReferenceClock | Gap
-) -> dict[str, Attribute]:
-    """What may change from one window to the next."""
-    found: dict[str, Attribute] = {
-        "ofu.precision": domain.precision,
-        "ofu.precision.source": domain.source,
-    }
-    if reading.quality and reading.quality != MULTIPLEXED:  # how it was read is no identity
-        found["ofu.quality"] = reading.quality
+) -> dict[str, float]:
+    """What may change while the entity lives, as metrics that are 1 for what holds now.
+
+    As an attribute it would end the entity's series with every change.
+    """
+    keys = [f"gpu_source:{reading.source}", f"gpu_precision:{domain.precision}:{domain.source}"]
+    if reading.device.driver_version:
+        keys.append(f"gpu_driver:{reading.device.driver_version.replace(':', '_')}")
+    if reading.quality and reading.quality != MULTIPLEXED:  # which is a method
+        keys.append(f"gpu_quality:{reading.quality}")
     if isinstance(reference, ReferenceClock):
-        found["ofu.reference_clock"] = reference.clock_hz
-        found["ofu.reference_clock.source"] = reference.source
-    return found
+        keys.append(f"reference_clock_source:{reference.source}")
+    return dict.fromkeys(keys, 1.0)
 
 
 def _name(device: Device) -> str | None:

@@ -17,6 +17,7 @@ from otel_ofu.export.resource_metrics import (
     EntityState,
     KeyPlans,
     ResourceMetricsBuilder,
+    copied_attributes,
     new_entity_state,
 )
 from otel_ofu.model import Attribute, GapReason, Observation, Window
@@ -104,9 +105,7 @@ class MetricEncoder:
         is_over: bool = False,
     ) -> Iterator[EncodedResource]:
         for key, group in groups.items():
-            state = old.get(key) or new_entity_state(
-                self._common, group[0].entity, self._plans.on_points
-            )
+            state = old.get(key) or new_entity_state(self._common, group[0].entity)
             self._states[key] = state
             builder = self._written(state, group, is_over=is_over)
             if builder.points:
@@ -116,6 +115,7 @@ class MetricEncoder:
         self, state: EntityState, group: Sequence[Observation], *, is_over: bool
     ) -> ResourceMetricsBuilder:
         builder = self._builder(state)
+        self._copy(builder, state, group)
         before, state.live = state.live, {}
         gone_ns = state.last_end_ns + _AFTER_LAST_NS
         state.last_end_ns = max(unix_nano(o.window.end_s) for o in group)
@@ -130,6 +130,19 @@ class MetricEncoder:
             else:
                 builder.end(key, (start_ns, gone_ns if is_over else state.last_end_ns))
         return builder
+
+    def _copy(
+        self, builder: ResourceMetricsBuilder, state: EntityState, group: Sequence[Observation]
+    ) -> None:
+        """Series that carry an attribute that is another one now end, and begin anew with it."""
+        before, copied = state.copied, copied_attributes(group, self._plans.on_points)
+        for key, start_ns in list(state.live.items()):
+            names = self._plans.plan(key).metric.points_with
+            if any(before.get(name) != copied.get(name) for name in names):
+                builder.end(key, (start_ns, state.last_end_ns + _AFTER_LAST_NS))
+                del state.live[key]
+                state.begun.discard(key)
+        state.copied = copied
 
     def _write(
         self, builder: ResourceMetricsBuilder, state: EntityState, observation: Observation
@@ -188,4 +201,5 @@ def _merged(first: Observation, second: Observation) -> Observation:
         second,
         values={**first.values, **second.values},
         starts_s={**first.starts_s, **second.starts_s},
+        point_attributes={**first.point_attributes, **second.point_attributes},
     )

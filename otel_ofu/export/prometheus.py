@@ -68,10 +68,14 @@ class _Family:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """One entity: by key its value, and the end of the window that it speaks about."""
+    """One entity: by key its value, and the end of the window that it speaks about.
+
+    `on_points`: attributes that some metrics carry on their points.
+    """
 
     entity: Entity
     values: Mapping[str, tuple[float, float]]
+    on_points: Mapping[str, Attribute]
 
 
 class PrometheusPage:
@@ -97,7 +101,7 @@ class PrometheusPage:
             groups.setdefault(id_, []).append(observation)
         before = self._held
         self._held = {
-            id_: _Held(group[0].entity, _values(group, before.get(id_)))
+            id_: _Held(group[0].entity, _values(group, before.get(id_)), _on_points(group))
             for id_, group in groups.items()
         }
 
@@ -120,7 +124,7 @@ class PrometheusPage:
             if family is None:
                 name = metric_name(metric.name, metric.unit, metric.kind)
                 family = families[metric.name] = _Family(name, metric)
-            labels = identity | self._point_attributes(key, metric, held.entity)
+            labels = identity | self._point_attributes(key, metric, held.on_points)
             family.samples[_label_set(labels)] = float(value)
 
     def _metric(self, key: str) -> Metric | None:
@@ -130,8 +134,10 @@ class PrometheusPage:
             return None
         return None if metric.kind == "histogram" else metric
 
-    def _point_attributes(self, key: str, metric: Metric, entity: Entity) -> dict[str, Attribute]:
-        found = {n: entity.attributes[n] for n in metric.points_with if n in entity.attributes}
+    def _point_attributes(
+        self, key: str, metric: Metric, on_points: Mapping[str, Attribute]
+    ) -> dict[str, Attribute]:
+        found = {n: on_points[n] for n in metric.points_with if n in on_points}
         return {**self._registry.point_attributes(key), **found}
 
     def _identity(self, entity: Entity) -> dict[str, Attribute]:
@@ -148,6 +154,13 @@ def _values(group: Sequence[Observation], old: _Held | None) -> dict[str, tuple[
     for observation in sorted(group, key=lambda o: o.window.end_s):
         end_s = observation.window.end_s
         found |= {key: (value, end_s) for key, value in observation.values.items()}
+    return found
+
+
+def _on_points(group: Sequence[Observation]) -> Mapping[str, Attribute]:
+    found = dict(group[0].entity.attributes)
+    for observation in group:
+        found |= observation.point_attributes
     return found
 
 

@@ -5,7 +5,7 @@ Enters: registry keys with values. Leaves: an encoded resource.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
@@ -22,7 +22,7 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from otel_ofu.catalog.registry import Metric, Registry
 from otel_ofu.export.request import EncodedResource
 from otel_ofu.export.resource import hw_id, key_values, resource_of
-from otel_ofu.model import Attribute, Entity
+from otel_ofu.model import Attribute, Entity, Observation
 
 Points = RepeatedCompositeFieldContainer[NumberDataPoint]
 
@@ -40,31 +40,34 @@ class EntityState:
     `begun`: counters with a known start that went out. `first_end_ns`: the end of the first tick.
 
     Attributes of points are kept serialised (see `_attributes`): `identity` goes on every point,
-    `copied` by name on those of metrics that ask for it.
+    `copied` by name on those of metrics that ask for it, as of the last tick.
     """
 
     resource: Resource
     identity: bytes
-    copied: Mapping[str, bytes]
+    copied: Mapping[str, bytes] = field(default_factory=dict)
     live: dict[str, int] = field(default_factory=dict)
     begun: set[str] = field(default_factory=set)
     first_end_ns: int = 0
     last_end_ns: int = 0
 
 
-def new_entity_state(
-    common: Mapping[str, Attribute], entity: Entity, on_points: Collection[str]
-) -> EntityState:
-    """A new track; `on_points` names the attributes that some metrics copy from their entity."""
+def new_entity_state(common: Mapping[str, Attribute], entity: Entity) -> EntityState:
+    """A new track."""
     return EntityState(
         resource=resource_of(common, entity),
         identity=_attributes({"hw.id": hw_id(entity)} if entity.kind == "gpu" else {}),
-        copied={
-            name: _attributes({name: entity.attributes[name]})
-            for name in on_points
-            if name in entity.attributes
-        },
     )
+
+
+def copied_attributes(
+    group: Sequence[Observation], on_points: Collection[str]
+) -> Mapping[str, bytes]:
+    """What some metrics (`on_points`) carry of their entity, or of what its values count in."""
+    known = dict(group[0].entity.attributes)
+    for observation in group:
+        known |= observation.point_attributes
+    return {name: _attributes({name: known[name]}) for name in on_points if name in known}
 
 
 def _attributes(attributes: Mapping[str, Attribute]) -> bytes:

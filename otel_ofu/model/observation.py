@@ -26,6 +26,8 @@ class Observation:
     """All that is known of one entity over one window: points that share it, and the gaps.
 
     `starts_s` gives the start of counting for cumulative counters (registry kind `counter`).
+    `point_attributes` may differ from one window to the next, and are no part of the entity: what
+    a value counts in. They stand on the points of those metrics that ask for them (`points_with`).
     """
 
     entity: Entity
@@ -33,3 +35,9 @@ class Observation:
     values: Mapping[str, float]
     gaps: Mapping[str, Gap] = field(default_factory=dict)
     starts_s: Mapping[str, float] = field(default_factory=dict)
+    point_attributes: Mapping[str, Attribute] = field(default_factory=dict)
+
+    def state(self, key: str) -> str:
+        """What holds now, of a metric that is 1 for it: `x` where there is `key:x`; else empty."""
+        found = (k for k in self.values if k.startswith(f"{key}:"))
+        return next(found, "").partition(":")[2]

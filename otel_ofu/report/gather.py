@@ -182,7 +182,7 @@ class ReportBuilder:
         if counted_s is None:
             about = self.about.setdefault(job, JobAttributes())
             about.gpus += 1
-            about.learn(seen.entity.attributes)
+            about.learn({**seen.entity.attributes, **seen.point_attributes})
             counted_s = window.start_s
         self._counted_s[id_] = max(counted_s, window.end_s)
         fresh_s = max(0.0, window.end_s - max(window.start_s, counted_s))

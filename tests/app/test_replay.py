@@ -41,14 +41,14 @@ def test_a_recording_gives_ofu_by_the_reference_clock_of_its_model(tmp_path: Pat
     path = recording(tmp_path / "r.jsonl", [{"tensor_active": 0.5, "sm_clock": 1.83e9}] * 3)
     observations = play(RecordingSource(path), Gpu())
     assert [o.values["ofu"] for o in observations] == [0.5, 0.5, 0.5]
-    assert observations[0].entity.attributes["ofu.reference_clock"] == 1.83e9
+    assert observations[0].values["reference_clock"] == 1.83e9
 
 
 def test_a_reference_clock_of_the_config_holds_for_all(tmp_path: Path) -> None:
     path = recording(tmp_path / "r.jsonl", [{"tensor_active": 0.4375, "sm_clock": 1.41e9}])
     (observation,) = play(RecordingSource(path), Gpu(reference_clock="1980MHz"))
     assert observation.values["ofu"] == pytest.approx(0.311553, abs=1e-6)
-    assert observation.entity.attributes["ofu.reference_clock.source"] == "config"
+    assert observation.state("reference_clock_source") == "config"
 
 
 def test_a_bad_line_ends_the_replay_with_its_place(tmp_path: Path) -> None:

@@ -117,3 +117,16 @@ def test_the_store_counts_the_first_event_and_not_an_unknown_past() -> None:
     first, second = increments(ONE, BUSY | {"xid:79": 3.0})
     assert math.isnan(first)
     assert second == 2
+
+
+def test_a_counter_that_falls_was_reset_after_the_reading_before() -> None:
+    life = Life()
+    energy = [life.see(BUSY | {"energy": joules}) for joules in (500.0, 600.0, 20.0, 90.0)]
+    starts = [seen.starts_s.get("energy") for seen in energy]
+    assert starts == [None, None, energy[1].window.end_s, energy[1].window.end_s]
+
+
+def test_an_impossible_total_is_no_reset() -> None:
+    life = Life()
+    energy = [life.see(BUSY | {"energy": joules}) for joules in (500.0, -1.0, 600.0)]
+    assert [seen.starts_s.get("energy") for seen in energy] == [None, None, None]

@@ -41,10 +41,10 @@ def _feed(meter: CycleMeter, windows: list[dict[str, float]]) -> list[CycleShare
 
 
 @pytest.mark.parametrize("scale", [1, SMS, SMS * 4])
-def test_the_scale_is_found_after_three_agreeing_windows(scale: int) -> None:
+def test_the_scale_is_found_in_one_window_whose_clock_is_the_same_at_both_ends(scale: int) -> None:
     counters = Counters(scale)
-    seen = _feed(CycleMeter(), [counters.window(0.5) for _ in range(5)])
-    assert [share is not None for share in seen] == [False, False, False, True, True]
+    seen = _feed(CycleMeter(), [counters.window(0.5) for _ in range(3)])
+    assert [share is not None for share in seen] == [False, True, True]
     assert seen[-1] is not None
     assert seen[-1].scale == scale
     assert seen[-1].clock_hz == pytest.approx(CLOCK_HZ)
@@ -105,7 +105,7 @@ def test_a_reset_starts_the_calibration_again() -> None:
     counters.elapsed = counters.mma = 0
     values = [counters.window(0.5) for _ in range(4)]
     seen = [meter.observe(v, Window(40 + 10 * i, 50 + 10 * i), SMS) for i, v in enumerate(values)]
-    assert [share is not None for share in seen] == [False, False, False, True]
+    assert [share is not None for share in seen] == [False, True, True, True]
 
 
 def test_the_same_totals_twice_are_no_window() -> None:
@@ -168,11 +168,33 @@ def test_hardly_any_activity_proves_nothing() -> None:
     assert set(_feed(CycleMeter(), [counters.window(0.01) for _ in range(9)])) == {None}
 
 
-def test_one_disagreeing_window_starts_the_count_again() -> None:
+def test_a_window_whose_ends_differ_calibrates_nothing() -> None:
     counters = Counters(1)
-    windows = [counters.window(0.5) for _ in range(6)]
-    windows[3]["tensor_active"] = 0.9
+    ends = [1.6e9, 1.4e9, 1.6e9, 1.4e9]
+    windows = [counters.window(0.5) | {"sm_clock": hz} for hz in ends]
     assert set(_feed(CycleMeter(), windows)) == {None}
+
+
+@pytest.mark.parametrize(("error", "calibrates"), [(0.04, True), (0.06, False)])
+def test_a_mean_clock_with_a_small_error_calibrates_whatever_the_ends_are(
+    error: float, *, calibrates: bool
+) -> None:
+    counters = Counters(SMS)
+    mean = {"sm_clock_mean": CLOCK_HZ, "sm_clock_mean_error": error * CLOCK_HZ}
+    windows = [counters.window(0.5) | mean | {"sm_clock": hz} for hz in (0.3e9, 1.9e9)]
+    share = _feed(CycleMeter(), windows)[-1]
+    assert (share is not None and share.scale == SMS) is calibrates
+
+
+def test_counters_are_divided_by_the_time_between_their_own_samples() -> None:
+    deriver, counters = Deriver(DeriverSettings()), Counters(SMS)
+    for i in range(3):
+        deriver.derive(reading(counters.window(0.5), start_s=10.0 * i))
+    values = counters.window(0.5, length_s=5)  # the engine's sample came 5 s before the tick
+    late = replace(reading(values, start_s=30), windows={"mma_cycles_active": Window(30.0, 35.0)})
+    observation = deriver.derive(late)
+    assert observation.state("ofu_method") == "cycles"
+    assert observation.values["ofu"] == pytest.approx(0.5 * CLOCK_HZ / 1.83e9)
 
 
 def test_more_active_than_elapsed_cycles_are_not_believed() -> None:

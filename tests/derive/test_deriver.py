@@ -9,13 +9,10 @@ from tests.derive.readings import BUSY, H100, derive, reading, unknown
 
 REGISTRY = load_registry()
 DERIVED = {
-    k for k, m in REGISTRY.metrics.items() if m.derived and m.entity == "gpu" and not m.is_gpu_time
-} - {
-    "implausible",
-    "ofu_gap",
-    "gpu_source",
-    "owner_share",  # of whoever knows the owners
-}
+    k
+    for k, m in REGISTRY.metrics.items()
+    if m.derived and m.entity == "gpu" and not m.is_gpu_time and not m.labels
+} - {"owner_share"}  # of whoever knows the owners
 
 
 def test_ofu_is_tensor_activity_times_clock_over_the_clock_of_the_data_sheet() -> None:
@@ -83,7 +80,8 @@ def test_a_busy_proxy_has_no_ofu() -> None:
     gap = Gap(GapReason.NOT_SUPPORTED, "exporter gives busy time only")
     assert observation.gaps["ofu"] == gap
     assert observation.values["busy_proxy"] == 0.9
-    assert observation.entity.attributes["ofu.quality"] == "busy_proxy"
+    assert observation.state("gpu_quality") == "busy_proxy"
+    assert observation.state("ofu_method") == ""
 
 
 def test_a_fixed_clock_needs_no_clock() -> None:
@@ -91,7 +89,8 @@ def test_a_fixed_clock_needs_no_clock() -> None:
     observation = derive(reading({"tensor_active": 0.6}, tpu, quality="fixed_clock"))
     assert observation.values["ofu"] == 0.6
     assert {"clock_factor", "reference_clock", "flop_rate"} <= set(observation.gaps)
-    assert "ofu.reference_clock" not in observation.entity.attributes
+    assert observation.state("reference_clock_source") == ""
+    assert observation.state("ofu_method") == "fixed_clock"
 
 
 def test_a_share_of_busy_cycles_is_multiplied_by_the_busy_share() -> None:
@@ -130,7 +129,7 @@ class TestReferenceClock:
         assert gap.reason is GapReason.NOT_SUPPORTED
         assert "unknown model" in gap.detail
         assert observation.gaps["reference_clock"] == gap
-        assert "ofu.reference_clock" not in observation.entity.attributes
+        assert observation.state("reference_clock_source") == ""
 
     @pytest.mark.parametrize("clock", [0, 0.5, -1, float("nan"), float("inf"), "max"])
     def test_that_is_none_is_refused(self, clock: float) -> None:
@@ -139,8 +138,8 @@ class TestReferenceClock:
 
 
 def _reference(device: Device, **settings: object) -> tuple[object, object]:
-    attributes = derive(reading(BUSY, device), **settings).entity.attributes
-    return attributes["ofu.reference_clock"], attributes["ofu.reference_clock.source"]
+    observation = derive(reading(BUSY, device), **settings)
+    return observation.values["reference_clock"], observation.state("reference_clock_source")
 
 
 def test_an_unknown_model_has_ofu_but_no_flop_figures() -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from otel_ofu.derive import Deriver, DeriverSettings
 from otel_ofu.derive.precision import PrecisionDetector, PrecisionDomain, declared, indicated
+from otel_ofu.model import Observation
 from tests.derive.readings import BUSY, H100, derive, reading, unknown
 
 HMMA = {"tensor_hmma_active": 0.4}
@@ -15,13 +16,19 @@ IMMA = {"tensor_imma_active": 0.4}
 DFMA = {"tensor_dfma_active": 0.4}
 
 
-def _attributes(*windows: dict[str, float]) -> list[tuple[object, object]]:
+def _attributes(*windows: dict[str, float]) -> list[tuple[str, str]]:
     deriver = Deriver(DeriverSettings())
     seen = [deriver.derive(reading(BUSY | w, start_s=10 * i)) for i, w in enumerate(windows)]
-    return [
-        (o.entity.attributes["ofu.precision"], o.entity.attributes["ofu.precision.source"])
-        for o in seen
-    ]
+    return [_domain(observation) for observation in seen]
+
+
+def _domain(seen: Observation) -> tuple[str, str]:
+    precision, _, source = seen.state("gpu_precision").partition(":")
+    assert seen.point_attributes == {"ofu.precision": precision}
+    assert seen.entity.attributes.get("ofu.precision") == (
+        precision if source == "declared" else None
+    )
+    return precision, source
 
 
 def test_nothing_known_is_the_models_default_and_says_so() -> None:
@@ -33,13 +40,12 @@ def test_nothing_known_is_the_models_default_and_says_so() -> None:
 )
 def test_models_without_bf16_default_to_fp16(model: str, precision: str) -> None:
     observation = derive(reading(BUSY, replace(H100, model=model)))
-    assert observation.entity.attributes["ofu.precision"] == precision
+    assert _domain(observation) == (precision, "default")
     assert "flop_rate" in observation.values
 
 
 def test_an_unknown_model_has_no_default() -> None:
-    attributes = derive(reading(BUSY, unknown())).entity.attributes
-    assert attributes["ofu.precision"] == "unknown"
+    assert _domain(derive(reading(BUSY, unknown()))) == ("unknown", "default")
 
 
 @pytest.mark.parametrize(("pipe", "precision"), [(IMMA, "int8"), (DFMA, "fp64")])
@@ -65,8 +71,7 @@ def test_idle_and_mixed_windows_change_nothing() -> None:
 
 def test_the_config_declares() -> None:
     observation = derive(reading(BUSY | IMMA), precision="fp8")
-    assert observation.entity.attributes["ofu.precision"] == "fp8"
-    assert observation.entity.attributes["ofu.precision.source"] == "declared"
+    assert _domain(observation) == ("fp8", "declared")
     assert observation.values["flop_limit"] == pytest.approx(1979e12, rel=0.001)
 
 
@@ -81,8 +86,7 @@ def test_a_job_outranks_the_config_and_the_job_stage_outranks_the_source() -> No
 @pytest.mark.parametrize("word", ["mixed", "fp7", "bfloat"])
 def test_a_domain_without_a_peak_leaves_flop_figures_out(word: str) -> None:
     observation = derive(reading(BUSY, owner={"ofu.precision": word}))
-    assert observation.entity.attributes["ofu.precision"] in ("mixed", "unknown")
-    assert observation.entity.attributes["ofu.precision.source"] == "declared"
+    assert _domain(observation) in (("mixed", "declared"), ("unknown", "declared"))
     assert "ofu" in observation.values
     assert "flop_rate" in observation.gaps
 
