@@ -19,7 +19,7 @@ from otel_ofu.app.replay import Replay, recorded_instants
 from otel_ofu.app.telemetry import Dependencies, Telemetry
 from otel_ofu.cli import options
 from otel_ofu.config import ReadConfig
-from otel_ofu.export.console.rows import DASH, short_model
+from otel_ofu.export.console import DASH, short_model
 from otel_ofu.model import Observation
 from otel_ofu.model.clock import SystemClock
 from otel_ofu.rules.settings import RulesSettings

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.files.sqlite_file import why
@@ -27,6 +27,8 @@ _log = logging.getLogger(__name__)
 _DURATION_BOUNDS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 
+_Row = tuple[Any, ...]
+"""What a callback observes: a number, and the values of the metric's labels."""
 _CLOCK_TIME, _CLOCK_INTERVAL = "clock_sampler_time", "clock_sampler_interval"
 
 
@@ -130,21 +132,17 @@ class AgentMetrics:
         self._reloads = meter.create_counter(*self._described("rules_reloads"))
         self._missed = meter.create_counter(*self._described("sampler_missed"))
         self._troubles = meter.create_counter(*self._described("source_troubles"))
-        name, unit, brief = self._described("source_up")
-        meter.create_observable_gauge(name, [self._up], unit, brief)
-        name, unit, brief = self._described(_CLOCK_TIME)
-        meter.create_observable_counter(name, [partial(self._cost, _CLOCK_TIME)], unit, brief)
-        name, unit, brief = self._described(_CLOCK_INTERVAL)
-        meter.create_observable_gauge(name, [partial(self._cost, _CLOCK_INTERVAL)], unit, brief)
         self._points = meter.create_counter(*self._described("export_points"))
-        name, unit, brief = self._described("agent_count")
-        meter.create_observable_counter(name, [self._counted], unit, brief)
-        for key, read in (
-            ("export_queue_size", self._sizes),
-            ("export_queue_capacity", self._capacities),
+        for create, key, read in (
+            (meter.create_observable_gauge, "source_up", self._up),
+            (meter.create_observable_counter, _CLOCK_TIME, partial(self._cost, _CLOCK_TIME)),
+            (meter.create_observable_gauge, _CLOCK_INTERVAL, partial(self._cost, _CLOCK_INTERVAL)),
+            (meter.create_observable_counter, "agent_count", self._counted),
+            (meter.create_observable_up_down_counter, "export_queue_size", self._sizes),
+            (meter.create_observable_up_down_counter, "export_queue_capacity", self._capacities),
         ):
             name, unit, brief = self._described(key)
-            meter.create_observable_up_down_counter(name, [read], unit, brief)
+            create(name, [partial(self._observed, key, read)], unit, brief)
 
     def _histogram(self, key: str) -> Histogram:
         return self._meter.create_histogram(
@@ -158,46 +156,33 @@ class AgentMetrics:
     def _attributes(self, key: str, *values: str) -> dict[str, str]:
         return dict(zip(self._registry.metric(key).labels, values, strict=True))
 
-    def _counted(self, _options: CallbackOptions) -> Iterable[Observation]:
+    def _observed(
+        self, key: str, read: Callable[[], Iterable[_Row]], _options: CallbackOptions
+    ) -> Iterable[Observation]:
         from opentelemetry.metrics import Observation  # noqa: PLC0415 - as above
 
-        return [
-            Observation(count, self._attributes("agent_count", component, outcome))
-            for component, read in self._parts.items()
-            for outcome, count in read().items()
-        ]
+        return [Observation(value, self._attributes(key, *labels)) for value, *labels in read()]
 
-    def _up(self, _options: CallbackOptions) -> Iterable[Observation]:
-        from opentelemetry.metrics import Observation  # noqa: PLC0415 - as above
+    def _counted(self) -> Iterator[_Row]:
+        for component, read in self._parts.items():
+            for outcome, count in read().items():
+                yield count, component, outcome
 
-        return [
-            Observation(int(ok), self._attributes("source_up", source, target))
-            for source, targets in tuple(self._answers.items())
-            for target, ok in targets.items()
-        ]
+    def _up(self) -> Iterator[_Row]:
+        for source, targets in tuple(self._answers.items()):
+            for target, ok in targets.items():
+                yield int(ok), source, target
 
-    def _cost(self, key: str, _options: CallbackOptions) -> Iterable[Observation]:
-        from opentelemetry.metrics import Observation  # noqa: PLC0415 - as above
+    def _cost(self, key: str) -> Iterator[_Row]:
+        for source, costs in tuple(self._costs.items()):
+            if key in costs:
+                yield costs[key], source
 
-        return [
-            Observation(costs[key], self._attributes(key, source))
-            for source, costs in tuple(self._costs.items())
-            if key in costs
-        ]
+    def _sizes(self) -> Iterator[_Row]:
+        return ((queue.size_bytes, name) for name, queue in self._queues.items())
 
-    def _sizes(self, _options: CallbackOptions) -> Iterable[Observation]:
-        return self._observed(
-            "export_queue_size", {n: q.size_bytes for n, q in self._queues.items()}
-        )
-
-    def _capacities(self, _options: CallbackOptions) -> Iterable[Observation]:
-        sizes = {n: q.capacity_bytes for n, q in self._queues.items()}
-        return self._observed("export_queue_capacity", sizes)
-
-    def _observed(self, key: str, sizes: Mapping[str, int]) -> list[Observation]:
-        from opentelemetry.metrics import Observation  # noqa: PLC0415 - as above
-
-        return [Observation(size, self._attributes(key, name)) for name, size in sizes.items()]
+    def _capacities(self) -> Iterator[_Row]:
+        return ((queue.capacity_bytes, name) for name, queue in self._queues.items())
 
 
 def agent_id(state_dir: Path | None, host: str) -> str:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Literal, cast, get_args
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from otel_ofu.files.settings import (
     CheckContext,
@@ -22,6 +22,7 @@ from otel_ofu.files.settings import (
     Size,
     WritableFile,
 )
+from otel_ofu.net.secrets import redacted
 from otel_ofu.net.settings import Address, TokenFile, parse_address
 from otel_ofu.net.tls import ServerCertificate, TlsFiles, check_tls_files
 
@@ -30,7 +31,6 @@ Compression = Literal["gzip", "none"]
 Signal = Literal["metrics", "logs"]
 
 _DEFAULTS = {"http/protobuf": "http://localhost:4318", "grpc": "http://localhost:4317"}
-_SHORTEST_SECRET = 4
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
 
@@ -212,11 +212,9 @@ class OtlpSettings:
 
     def redacted(self, text: str) -> str:
         """The text without what a server may have sent back of our headers' values."""
-        for value in self.headers.values():
-            for secret in (value, value.partition(" ")[2]):  # all of it, or what follows "Bearer"
-                if len(secret) >= _SHORTEST_SECRET:
-                    text = text.replace(secret, "***")
-        return text
+        # A value is hidden as a whole, and what follows "Bearer" by itself.
+        values = self.headers.values()
+        return redacted(text, [*values, *(value.partition(" ")[2] for value in values)])
 
 
 def resolve(options: OtlpOptions, signal: Signal) -> OtlpSettings:
@@ -294,7 +292,7 @@ def _grpc_endpoint(given: str, *, insecure: bool) -> tuple[str, bool]:
     return target, parts.scheme == "http"
 
 
-def _check_url(url: str, given: str) -> _Split:
+def _check_url(url: str, given: str) -> SplitResult:
     given = given.partition("?")[0]  # a query may hold a key
     try:
         parts = urlsplit(url)
@@ -307,13 +305,4 @@ def _check_url(url: str, given: str) -> _Split:
         raise ValueError(f"endpoint: {given!r} is not an endpoint; allowed: http(s)://host[:port]")
     if re.search(r"[\s\x00-\x1f]", url):
         raise ValueError(f"endpoint: {given!r} has spaces in it")
-    return _Split(parts.scheme, parts.netloc, parts.path, parts.query, port)
-
-
-@dataclass(frozen=True, slots=True)
-class _Split:
-    scheme: str
-    netloc: str
-    path: str
-    query: str
-    port: int | None
+    return parts

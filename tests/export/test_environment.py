@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from otel_ofu.export.environment import endpoint_in_env, options_from_env, settings_from_env
 from otel_ofu.export.settings import OtlpSettings, Signal
+from otel_ofu.export.targets import endpoint_in_env, options_from_env, settings_from_env
 from otel_ofu.net.tls import TlsFiles
 from tests.peers.certs import Certificates, make_certificates
 

@@ -15,8 +15,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceResponse,
 )
 
-from otel_ofu.export.otlp import check
-from otel_ofu.export.otlp_http import OtlpHttpTransport
+from otel_ofu.export.otlp import OtlpHttpTransport, check
 from otel_ofu.export.settings import OtlpOptions, OtlpSettings, resolve
 from otel_ofu.outbox.batch import Body
 from otel_ofu.outbox.outcome import Delivered, Outcome, Refused, TooLarge, Unavailable
