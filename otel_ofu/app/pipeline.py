@@ -22,8 +22,8 @@ from otel_ofu.export.finding import finding_event
 from otel_ofu.model import Finding, Observation
 from otel_ofu.model.clock import Clock
 from otel_ofu.notify import Delivery, Router
+from otel_ofu.outbox.batch import Observe
 from otel_ofu.outbox.queues import Outbox
-from otel_ofu.outbox.tally import Observe
 from otel_ofu.store import FleetState
 
 log = logging.getLogger(__name__)

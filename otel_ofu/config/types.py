@@ -26,7 +26,7 @@ from otel_ofu.files.settings import (
 from otel_ofu.jobs.settings import JobSettings
 from otel_ofu.mfu.settings import MfuSettings
 from otel_ofu.notify import RouteSettings
-from otel_ofu.outbox.settings import OutboxSettings
+from otel_ofu.outbox.batch import OutboxSettings
 from otel_ofu.rules.settings import RulesSettings
 
 # Starting value: rules on jobs have to see a figure while it is about now.

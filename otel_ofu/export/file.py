@@ -19,8 +19,7 @@ from typing import Any
 from google.protobuf.json_format import MessageToDict
 
 from otel_ofu.export.request import unpack
-from otel_ofu.outbox.batch import Body
-from otel_ofu.outbox.tally import Observe
+from otel_ofu.outbox.batch import Body, Observe
 
 _log = logging.getLogger(__name__)
 

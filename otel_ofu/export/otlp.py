@@ -30,13 +30,14 @@ from otel_ofu.outbox.outcome import (
     MAX_RETRY_AFTER_S,
     Delivered,
     Outcome,
+    Poster,
     Refused,
     TooLarge,
     Transport,
     Unavailable,
+    requested_delay_s,
     short,
 )
-from otel_ofu.outbox.posting import Poster, requested_delay_s
 
 if TYPE_CHECKING:
     import grpc

@@ -20,10 +20,10 @@ from otel_ofu.export.resource import hw_id, known_attributes
 from otel_ofu.export.settings import PrometheusSettings, page_address
 from otel_ofu.model import Attribute, Entity, GapReason, Observation
 from otel_ofu.model.labels import label_name
-from otel_ofu.net.http_auth import BearerToken
 from otel_ofu.net.http_limits import HttpLimits
 from otel_ofu.net.http_server import HttpServer
 from otel_ofu.net.http_service import HttpRequest, HttpResponse, HttpRoute, HttpService, Reply
+from otel_ofu.net.secrets import BearerToken
 from otel_ofu.net.tls import server_context
 
 METRICS = "/metrics"

@@ -1,7 +1,8 @@
 """Opens the connection of one HTTP exchange: address, proxy, TLS; all within one deadline.
 
-Enters: where to and a `SocketDeadline`. Leaves: an `http.client.HTTPConnection` with an open
-socket, or an OSError.
+Enters: where to, the environment's proxies (http_proxy, https_proxy, all_proxy, no_proxy; in lower
+case before upper case, as curl and Go read them), and a `SocketDeadline`. Leaves: an
+`http.client.HTTPConnection` with an open socket, or an OSError.
 """
 
 from __future__ import annotations
@@ -10,12 +11,76 @@ import errno
 import http.client
 import socket
 import ssl
+import threading
 import time
 from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
-from otel_ofu.net.deadline import cut
+
+@contextmanager
+def deadline(left_s: float, end: Callable[[], None]) -> Iterator[threading.Event]:
+    """Calls `end` on another thread after `left_s` seconds; the event is set when it was called.
+
+    A server that trickles restarts every timeout of a socket; `cut` for its socket ends the wait.
+    """
+    passed = threading.Event()
+
+    def act() -> None:
+        passed.set()
+        end()
+
+    timer = threading.Timer(left_s, act)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield passed
+    finally:
+        timer.cancel()
+        timer.join()
+
+
+def cut(sock: socket.socket) -> None:
+    """Shuts a socket that another thread may be reading from or writing to; it reads the end."""
+    with suppress(OSError):  # closed already: the wait is over as well
+        # Not sock.shutdown: a TLS socket would drop its state under the other thread.
+        socket.socket.shutdown(sock, socket.SHUT_RDWR)
+
+
+def proxy_for(environ: Mapping[str, str], scheme: str, host: str, port: int) -> str:
+    """`http://[user:password@]host[:port]`, or empty for a direct connection."""
+    url = _variable(environ, f"{scheme}_proxy") or _variable(environ, "all_proxy")
+    if not url or _is_excepted(_variable(environ, "no_proxy"), host.lower(), port):
+        return ""
+    return url if "://" in url else f"http://{url}"
+
+
+def _variable(environ: Mapping[str, str], name: str) -> str:
+    return (environ.get(name) or environ.get(name.upper()) or "").strip()
+
+
+def _is_excepted(no_proxy: str, host: str, port: int) -> bool:
+    return any(_matches(entry.strip().lower(), host, port) for entry in no_proxy.split(","))
+
+
+def _matches(entry: str, host: str, port: int) -> bool:
+    """`*`, a name with all names below it, an address, or a network such as 10.0.0.0/8."""
+    name = entry.lstrip(".")
+    if not name:
+        return False
+    if "/" in name:
+        return _is_within(name, host)
+    return name in ("*", host, f"{host}:{port}") or host.endswith(f".{name}")
+
+
+def _is_within(network: str, host: str) -> bool:
+    from ipaddress import ip_address, ip_network  # noqa: PLC0415 - 5 ms for few environments
+
+    with suppress(ValueError):  # a host name, or no network
+        return ip_address(host) in ip_network(network, strict=False)
+    return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,8 @@ class Gunzip:
 
     def __init__(self) -> None:
         self._member = zlib.decompressobj(wbits=_WINDOW_BITS)
+        self.members = 1
+        """How many have begun; each costs a copy of all that follows."""
 
     @property
     def is_complete(self) -> bool:
@@ -32,6 +34,7 @@ class Gunzip:
         while raw:
             if self._member.eof:
                 self._member = zlib.decompressobj(wbits=_WINDOW_BITS)
+                self.members += 1
             try:
                 yield self._member.decompress(raw, part_bytes)
             except zlib.error as error:

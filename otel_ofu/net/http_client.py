@@ -21,10 +21,14 @@ from types import MappingProxyType
 from typing import Literal
 from urllib.parse import quote, urlsplit
 
-from otel_ofu.net.connecting import ConnectionTarget, SocketDeadline, open_connection
-from otel_ofu.net.deadline import deadline
+from otel_ofu.net.connecting import (
+    ConnectionTarget,
+    SocketDeadline,
+    deadline,
+    open_connection,
+    proxy_for,
+)
 from otel_ofu.net.gunzip import Gunzip, GunzipError
-from otel_ofu.net.proxy import proxy_for
 from otel_ofu.net.tls import TlsError, TlsFiles, client_context
 
 # Starting value: a few of these are in memory at a time.

@@ -12,7 +12,7 @@ import threading
 from contextlib import suppress
 from functools import partial
 
-from otel_ofu.net.deadline import cut
+from otel_ofu.net.connecting import cut
 from otel_ofu.net.event_stream import HEAD, HEARTBEAT
 from otel_ofu.net.http_limits import Connections
 from otel_ofu.net.http_message import (

@@ -7,9 +7,10 @@ Source: RFC 9110, RFC 9112.
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from otel_ofu.net.gunzip import Gunzip, GunzipError
 
 # Starting value: browsers send about 20, exporters 8.
 _MOST_HEADERS = 100
@@ -29,7 +30,7 @@ _LONGEST_CHUNK_LINE = 256
 _LONGEST_TRAILER = 4096
 # Starting value: what is decompressed in one go, beyond which memory may not pass its limit.
 _INFLATED_BYTES = 4 * 2**20
-# Starting value: exporters send one. Each costs a copy of all that follows.
+# Starting value: exporters send one.
 _MOST_GZIP_MEMBERS = 16
 
 
@@ -123,34 +124,22 @@ def gunzip(raw: bytes, limit: int) -> bytes:
 
     Memory never exceeds the limit by more than 4 MiB, whatever the body holds.
     """
-    parts: list[bytes] = []
-    left = limit
-    for _ in range(_MOST_GZIP_MEMBERS):
-        raw, found = _gunzip_member(raw, left)
-        parts += found
-        left -= sum(map(len, found))
-        if left < 0:
-            raise BadRequestError(413, f"the body has more than {limit} bytes after decompression")
-        if not raw:
-            return b"".join(parts)
-    raise BadRequestError(400, f"the body has more than {_MOST_GZIP_MEMBERS} gzip members")
-
-
-def _gunzip_member(raw: bytes, most: int) -> tuple[bytes, list[bytes]]:
-    """What follows the member, and its content, of which no more than one byte passes `most`."""
-    parts: list[bytes] = []
-    member = zlib.decompressobj(wbits=31)
-    while raw and not member.eof and most >= 0:
-        try:
-            part = member.decompress(raw, min(_INFLATED_BYTES, most + 1))
-        except zlib.error as error:
-            raise BadRequestError(400, "the body is not gzip") from error
-        parts.append(part)
-        most -= len(part)
-        raw = member.unconsumed_tail
-    if most >= 0 and not member.eof:
+    unpacked, found, left = Gunzip(), list[bytes](), limit
+    try:
+        for part in unpacked.parts(raw, _INFLATED_BYTES):
+            found.append(part)
+            left -= len(part)
+            if left < 0:
+                message = f"the body has more than {limit} bytes after decompression"
+                raise BadRequestError(413, message)
+            if unpacked.members > _MOST_GZIP_MEMBERS:
+                message = f"the body has more than {_MOST_GZIP_MEMBERS} gzip members"
+                raise BadRequestError(400, message)
+    except GunzipError as error:
+        raise BadRequestError(400, "the body is not gzip") from error
+    if not unpacked.is_complete:
         raise BadRequestError(400, "the body ends in the middle of its gzip")
-    return member.unused_data, parts
+    return b"".join(found)
 
 
 class PlainBody:

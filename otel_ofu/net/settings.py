@@ -1,11 +1,14 @@
 """What several stages have in their blocks of the configuration: addresses, URLs, credentials.
 
-Enters: what a user wrote. Leaves: the same, checked as a connection would check it.
+Enters: what a user wrote. Leaves: the same, checked as a connection would check it; mistakes, none
+of which holds a secret; whether a host is this machine (nothing is sent, no name resolved).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ipaddress
+import socket
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,7 +16,7 @@ from typing import Annotated
 from urllib.parse import urlsplit
 
 from otel_ofu.files.settings import CheckContext, Mistake, ParsedText, Settings, tried
-from otel_ofu.net.secrets import read_secret, read_token
+from otel_ofu.net.secrets import Secret, SecretError, read_secret, read_token
 from otel_ofu.net.tls import PemFile, TlsFiles, check_tls_files
 
 TokenFile = Annotated[str, ParsedText(read_token)]
@@ -85,3 +88,42 @@ class ServerAccess(Settings, frozen=True, kw_only=True):
             yield ("password_file",), "a password without a username"
         if Path(self.ca_file).is_file():  # else reported at the key
             yield from tried(partial(check_tls_files, TlsFiles(ca_file=self.ca_file)), ("ca_file",))
+
+
+def is_this_machine(host: str) -> bool:
+    """`localhost`, this machine's name, or an address of one of its interfaces."""
+    name = host.strip("[]").lower().rstrip(".")
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        own = socket.gethostname().lower()
+        return name in ("localhost", own) or name.endswith(".localhost")
+    return address.is_loopback or _is_bindable(address)
+
+
+def _is_bindable(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """Only an address of an interface of one's own can be bound."""
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6  # noqa: PLR2004 - IPv4
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.bind((str(address), 0))
+    except OSError:
+        return False
+    return True
+
+
+def secret_mistakes(
+    secret: Secret, key: str, problem: Callable[[str], str] = lambda _secret: ""
+) -> Iterator[Mistake]:
+    """`problem` is what is wrong with the secret, without its text."""
+    if not secret.given:
+        return
+    steps = (f"{key}_file" if secret.file else f"{key}_env",)
+    try:
+        why = problem(secret.read())
+    except SecretError as error:
+        why = "" if secret.file else str(error)  # of a file its key reports it
+    else:
+        why = why and f"{secret.origin} holds {why}"
+    if why:
+        yield steps, why

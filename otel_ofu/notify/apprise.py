@@ -17,8 +17,7 @@ import msgspec
 from otel_ofu.files.settings import CheckContext, Mistake
 from otel_ofu.model.clock import Clock
 from otel_ofu.net.secrets import Secret, SecretError, redacted, secrets_of_url
-from otel_ofu.net.settings import PasswordFile
-from otel_ofu.notify.checks import secret_mistakes
+from otel_ofu.net.settings import PasswordFile, secret_mistakes
 from otel_ofu.notify.markup import MessageFormat
 from otel_ofu.notify.message import MessageOptions, message_of
 from otel_ofu.notify.notification import Notification

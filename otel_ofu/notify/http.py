@@ -24,14 +24,21 @@ from otel_ofu.files.settings import (
 )
 from otel_ofu.net.http_client import Response
 from otel_ofu.net.secrets import Secret, SecretError, basic_credentials, redacted
-from otel_ofu.net.settings import PasswordFile
+from otel_ofu.net.settings import PasswordFile, secret_mistakes
 from otel_ofu.net.tls import TlsFiles, check_tls_files
 from otel_ofu.notify import certificates
 from otel_ofu.notify.alert import iso
-from otel_ofu.notify.checks import secret_mistakes
 from otel_ofu.outbox.batch import Body
-from otel_ofu.outbox.outcome import Delivered, Outcome, Refused, TooLarge, Unavailable, short
-from otel_ofu.outbox.posting import Poster, requested_delay_s
+from otel_ofu.outbox.outcome import (
+    Delivered,
+    Outcome,
+    Poster,
+    Refused,
+    TooLarge,
+    Unavailable,
+    requested_delay_s,
+    short,
+)
 
 Interval = Annotated[Duration, QuantityRange(Duration(0.001), YEAR)]
 """Between two sendings; Alertmanager refuses 0 as well."""

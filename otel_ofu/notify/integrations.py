@@ -16,11 +16,10 @@ from otel_ofu.notify.message import MessageOptions
 from otel_ofu.notify.notification import SIGNAL, Notification
 from otel_ofu.notify.notifier import Notifier, NotifierConfig
 from otel_ofu.notify.settings import RouteSettings
-from otel_ofu.outbox.batch import Body, Limits, Priority
+from otel_ofu.outbox.batch import Body, Limits, Observe, Priority
 from otel_ofu.outbox.outcome import Transport
 from otel_ofu.outbox.queues import Outbox, Queue
 from otel_ofu.outbox.sender import Sender, SenderStats
-from otel_ofu.outbox.tally import Observe
 
 # A queue's part of the disk: some 100,000 notifications of one alert, or 600 of 1,000.
 MAX_BYTES = 64 * 1024 * 1024

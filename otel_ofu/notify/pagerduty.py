@@ -16,9 +16,8 @@ from otel_ofu.files.settings import CheckContext, Mistake
 from otel_ofu.model import Severity
 from otel_ofu.model.clock import Clock
 from otel_ofu.net.secrets import Secret, shown_url
-from otel_ofu.net.settings import PasswordFile, RequiredUrl
+from otel_ofu.net.settings import PasswordFile, RequiredUrl, secret_mistakes
 from otel_ofu.notify.alert import iso
-from otel_ofu.notify.checks import secret_mistakes
 from otel_ofu.notify.http import Credentials, HttpConfig, NotificationTransport, PreparedRequest
 from otel_ofu.notify.message import MessageOptions, message_of
 from otel_ofu.notify.notification import Notification

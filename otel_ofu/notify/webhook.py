@@ -19,10 +19,9 @@ import msgspec
 from otel_ofu.files.settings import CheckContext, Mistake, ParsedText, QuantityRange
 from otel_ofu.model.clock import Clock
 from otel_ofu.net.secrets import Secret, SecretError, secrets_of_url, shown_url
-from otel_ofu.net.settings import PasswordFile, parse_url, url_problem
+from otel_ofu.net.settings import PasswordFile, parse_url, secret_mistakes, url_problem
 from otel_ofu.notify.alert import Alert, iso
 from otel_ofu.notify.alertmanager import annotations_of
-from otel_ofu.notify.checks import secret_mistakes
 from otel_ofu.notify.http import Credentials, HttpConfig, NotificationTransport, PreparedRequest
 from otel_ofu.notify.message import MessageOptions
 from otel_ofu.notify.notification import Notification, common

@@ -1,17 +1,26 @@
-"""What waits in the outbox: a body with the exporter that it is for, its priority and its age."""
+"""What waits in the outbox: a body with the exporter that it is for, its priority and its age.
+
+Beside it what a user may choose: the block `outbox`.
+"""
 
 from __future__ import annotations
 
 import gzip
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+from otel_ofu.files.settings import Duration, QuantityRange, Settings, Size
 
 # The largest window, and a header of gzip. Source: the manual of zlib, inflateInit2.
 _GZIP_WINDOW_BITS = 31
 # Level 1: 18 % more bytes than level 6 for half of the time (reference measurement, 22.7 MB).
 GZIP_LEVEL = 1
+
+Observe = Callable[[str, str, int], None]
+"""(exporter, outcome, points); outcomes: sent, rejected, dropped, failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +86,12 @@ class Limits:
 
     max_bytes: int = 64 * 1024 * 1024
     max_age_s: float = 86_400.0
+
+
+class OutboxSettings(Settings, frozen=True, kw_only=True):
+    """`max_size`: most that is kept for one exporter; `max_age`: the longest."""
+
+    max_size: Annotated[Size, QuantityRange(Size(1), Size(2**40))] = Size(256 * 2**20)
+    max_age: Annotated[Duration, QuantityRange(Duration(0.001), Duration(365 * 86400))] = Duration(
+        86400
+    )

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from otel_ofu.net.http_auth import BearerToken
 from otel_ofu.net.http_limits import HttpLimits, MemoryBudget
 from otel_ofu.net.http_service import Refusal, busy, stopping
+from otel_ofu.net.secrets import BearerToken
 from otel_ofu.net.settings import Address
 from otel_ofu.net.tls import ServerTls
 from otel_ofu.receive.answers import code_of, success, trailers

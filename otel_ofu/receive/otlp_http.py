@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from otel_ofu.net.http_auth import BearerToken
 from otel_ofu.net.http_message import RequestHead
 from otel_ofu.net.http_service import (
     HttpRequest,
@@ -19,6 +18,7 @@ from otel_ofu.net.http_service import (
     Reply,
     busy,
 )
+from otel_ofu.net.secrets import BearerToken
 from otel_ofu.receive.answers import Form, content_type, failure, success
 from otel_ofu.receive.decode_worker import DecodeOutcome, DecodeTask
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.model import Observation
 from otel_ofu.model.clock import Clock, SystemClock
-from otel_ofu.net.http_auth import BearerToken
 from otel_ofu.net.http_limits import HttpLimits, MemoryBudget
 from otel_ofu.net.http_server import HttpServer
+from otel_ofu.net.secrets import BearerToken
 from otel_ofu.net.settings import parse_address
 from otel_ofu.net.tls import server_context
 from otel_ofu.receive.buffer import Buffer

@@ -15,7 +15,6 @@ import pytest
 from google.protobuf.json_format import Parse
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
-from otel_ofu.export.console import GpuTable
 from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console
 
@@ -27,7 +26,7 @@ from otel_ofu.app.telemetry import Dependencies, Telemetry
 from otel_ofu.catalog.prometheus_names import label_value, metric_name
 from otel_ofu.catalog.registry import Kind, load_registry
 from otel_ofu.config import ReadConfig, config_from_text
-from otel_ofu.export.console import COLUMNS, DASH
+from otel_ofu.export.console import COLUMNS, DASH, GpuTable
 from otel_ofu.export.prometheus import DEFAULT_LABELS
 from otel_ofu.model import Attribute
 from otel_ofu.model.clock import VirtualClock

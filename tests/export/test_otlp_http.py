@@ -18,8 +18,14 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 from otel_ofu.export.otlp import OtlpHttpTransport, check
 from otel_ofu.export.settings import OtlpOptions, OtlpSettings, resolve
 from otel_ofu.outbox.batch import Body
-from otel_ofu.outbox.outcome import Delivered, Outcome, Refused, TooLarge, Unavailable
-from otel_ofu.outbox.posting import retry_after_s
+from otel_ofu.outbox.outcome import (
+    Delivered,
+    Outcome,
+    Refused,
+    TooLarge,
+    Unavailable,
+    retry_after_s,
+)
 from tests.export.samples import body
 from tests.export.servers import Reply, http_server
 from tests.peers.certs import Certificates

@@ -11,9 +11,8 @@ from http.client import HTTPConnection, HTTPSConnection
 from queue import SimpleQueue
 
 from otel_ofu.net.http_limits import HttpLimits
-from otel_ofu.net.http_server import HttpServer
+from otel_ofu.net.http_server import HttpServer, SocketAddress
 from otel_ofu.net.http_service import HttpRequest, HttpResponse, HttpRoute, HttpService, Reply
-from otel_ofu.net.listen import SocketAddress
 from otel_ofu.net.settings import Address
 from tests.waiting import HANGS_S
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from otel_ofu.net.http_auth import BearerToken
+from otel_ofu.net.secrets import BearerToken
 from otel_ofu.net.tls import server_context
 
 

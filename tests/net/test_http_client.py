@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from otel_ofu.net.connecting import proxy_for
 from otel_ofu.net.http_client import HttpClient, HttpError, HttpFailure, Response
-from otel_ofu.net.proxy import proxy_for
 from otel_ofu.net.tls import TlsFiles
 from tests.peers.certs import make_certificates
 from tests.waiting import HANGS_S, wait_until

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from otel_ofu.net.listen import UnixAddress
+from otel_ofu.net.http_server import UnixAddress
 from tests.net.serving import read_all, serving
 from tests.waiting import HANGS_S
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_ofu.outbox.batch import Entry, Limits, Priority
-from otel_ofu.outbox.priority_queue import PriorityQueues
+from otel_ofu.outbox.queues import PriorityQueues
 
 M, E = Priority.METRICS, Priority.EVENTS
 

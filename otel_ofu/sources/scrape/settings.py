@@ -13,8 +13,7 @@ import msgspec
 
 from otel_ofu.files.settings import Duration, ParsedText, QuantityRange, Settings, Size
 from otel_ofu.model.errors import ConfigError, Problem
-from otel_ofu.net.settings import ServerAccess
-from otel_ofu.net.this_machine import is_this_machine
+from otel_ofu.net.settings import ServerAccess, is_this_machine
 
 DEFAULT_TIMEOUT_S = 5.0
 """Starting value: an exporter answers within tens of milliseconds."""

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from otel_ofu.net.this_machine import is_this_machine
+from otel_ofu.net.settings import is_this_machine
 
 
 @pytest.mark.parametrize(
