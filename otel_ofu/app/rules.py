@@ -28,8 +28,7 @@ from otel_ofu.model.errors import ConfigError, Problem
 from otel_ofu.rules.files.load import FileWatch
 from otel_ofu.rules.files.rule import RuleSet
 from otel_ofu.rules.lifecycle.engine import Engine
-from otel_ofu.rules.lifecycle.evaluator import VerdictSource
-from otel_ofu.rules.lifecycle.silence import LastSeen, StoreLastSeen
+from otel_ofu.rules.lifecycle.evaluation import LastSeen, StoreLastSeen, VerdictSource
 from otel_ofu.rules.lifecycle.storage import FindingStorage
 from otel_ofu.rules.numpy.engine import NumpyEngine
 from otel_ofu.rules.numpy.samples import retention_for

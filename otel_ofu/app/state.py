@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from otel_ofu.files.sqlite_file import is_full
+from otel_ofu.files.sqlite import is_full
 from otel_ofu.model.errors import OtelOfuError
 
 SYSTEM_WIDE = Path("/var/lib/otel-ofu")

@@ -17,8 +17,7 @@ from pathlib import Path
 import msgspec
 
 from otel_ofu.derive.job_figures import BUSY_KEYS, JobFigureSettings
-from otel_ofu.files.sqlite_file import FileSchema
-from otel_ofu.files.sqlite_table import Change, Row, Rows, SqliteTables, Table
+from otel_ofu.files.sqlite import Change, FileSchema, Row, Rows, SqliteTables, Table
 from otel_ofu.model import Attribute, Entity, Observation, Window
 
 log = logging.getLogger(__name__)

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from otel_ofu.files.sqlite_file import FileSchema
-from otel_ofu.files.sqlite_table import Change, Rows, SqliteTables, Table
+from otel_ofu.files.sqlite import Change, FileSchema, Rows, SqliteTables, Table
 from otel_ofu.model import Entity, Observation, Window
 from otel_ofu.rules.files.rule import stable_hash
 from otel_ofu.store import Store

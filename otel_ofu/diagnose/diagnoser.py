@@ -1,29 +1,72 @@
 """A finding and why: causes, numbers, since when.
 
-Enters: findings of an engine. Leaves: the same findings with causes, facts and annotations. All
-causes are judged once for all findings of an instant, so hundreds at once cost little more than
-one.
+Enters: findings of an engine. Leaves: the same findings with causes, facts (means over the GPUs of
+the finding) and annotations. All causes are judged once for all findings of an instant, so hundreds
+at once cost little more than one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.diagnose.cause import Cause, CauseCatalogue
 from otel_ofu.diagnose.evidence_text import EvidenceWriter
-from otel_ofu.diagnose.facts import fact_expressions, facts_of, gpu_hours_lost
 from otel_ofu.diagnose.onset import Onset, OnsetFinder
 from otel_ofu.diagnose.ranking import LIKELY, FindingColumns, Ranker
 from otel_ofu.diagnose.scoring import Scorer, Scores
 from otel_ofu.model import Finding, RankedCause
+from otel_ofu.rules.algebra import Values
+from otel_ofu.rules.language.language import parse_condition
 from otel_ofu.rules.language.syntax import Expression, FlagCondition, walk
-from otel_ofu.rules.lifecycle.evaluator import VerdictSource
+from otel_ofu.rules.lifecycle.evaluation import VerdictSource
 from otel_ofu.store import Store
+
+_VALUES = {
+    "ofu": "avg(ofu, 5m)",
+    "ofu_before": "avg(ofu, 1h offset 15m)",
+    "gpu_util": "avg(gpu_util, 5m)",
+    "tensor_active": "avg(tensor_active, 5m)",
+    "clock_factor": "avg(clock_factor, 5m)",
+    "power_w": "avg(power, 5m)",
+    "mfu": "job.avg(mfu, 10m)",
+    "step_s": "job.avg(step_time, 5m)",
+    "ofu_baseline": "job.avg(job_ofu_baseline, 10m)",
+}
+
+
+def fact_expressions(registry: Registry) -> dict[str, Expression]:
+    """What is evaluated of every GPU in each round; the value is the left side of each."""
+    return {
+        name: parse_condition(f"{text} >= 0", "gpu", registry) for name, text in _VALUES.items()
+    }
+
+
+def facts_of(values: Mapping[str, Values], gpus: NDArray[np.intp]) -> dict[str, float]:
+    """Means over some GPUs; a name is there only when one of them has a value."""
+    found: dict[str, float] = {}
+    for name, column in values.items():
+        known = column[gpus][~np.isnan(column[gpus])]
+        if known.size:
+            found[name] = float(known.mean(dtype=np.float64))
+    return found
+
+
+def gpu_hours_lost(facts: dict[str, float], gpus: int, lasted_s: float) -> float | None:
+    """GPU time that the same work would not have needed at the OFU of before; None if not less.
+
+    Source: the share of time lost at OFU x against y is 1 - x / y.
+    """
+    now, before = facts.get("ofu"), facts.get("ofu_before") or facts.get("ofu_baseline")
+    if now is None or not before or now >= before or lasted_s <= 0:
+        return None
+    return (1 - now / before) * gpus * lasted_s / 3_600
+
 
 NO_KNOWN_CAUSE = "no known cause fits"
 PROFILE_NEXT = (

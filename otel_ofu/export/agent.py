@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from otel_ofu.catalog.registry import Registry
-from otel_ofu.files.sqlite_file import why
+from otel_ofu.files.sqlite import why
 from otel_ofu.model import Attribute
 from otel_ofu.outbox.batch import Body
 from otel_ofu.outbox.queues import QueueStats

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Protocol, Union, get_args, get_origin, runtim
 import msgspec
 from msgspec.structs import fields
 
-from otel_ofu.files.sqlite_file import is_full
+from otel_ofu.files.sqlite import is_full
 from otel_ofu.files.yaml import KEY, Steps
 
 Mistake = tuple[Steps, str]

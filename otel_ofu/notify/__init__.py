@@ -1,10 +1,9 @@
 """Notifications: findings to Alertmanager, webhooks, PagerDuty, chat and mail, scripts."""
 
-from otel_ofu.notify.explain import explain, parse_labels
 from otel_ofu.notify.integrations import Delivery, queue_limits
 from otel_ofu.notify.router import Router, RouterStats
 from otel_ofu.notify.settings import RouteSettings, settings_type
-from otel_ofu.notify.testing import SendResult, send_test
+from otel_ofu.notify.testing import SendResult, explain, parse_labels, send_test
 
 __all__ = [
     "Delivery",

@@ -1,7 +1,8 @@
-"""Alerts: findings as they are kept, with the labels that they were opened with.
+"""Alerts: findings as they are kept, with the labels that they were opened with; notifications.
 
 Enters: findings. Leaves: the alerts that they opened, changed or ended; the identity of an alert
-does not change while it is open.
+does not change while it is open. A notification is what a receiver is sent at once, some alerts of
+one group: a plain value that every notifier encodes in its own way.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -197,3 +200,43 @@ def _removed(finding: Finding, at_s: float) -> Finding:
 
 def _expired(alert: Alert, now_s: float) -> bool:
     return alert.ends_s is not None and not alert.groups and now_s - alert.ends_s > RETENTION_S
+
+
+SIGNAL = "notification"
+"""The `signal` of a body that holds one notification, for limits and messages."""
+
+Status = Literal["firing", "resolved"]
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """`alerts` stand worst first, ended ones last.
+
+    `id` is another for every notification of every integration, `group_key` the same for all of one
+    group. `news`: an alert fires that the receiver does not know, or it is time to repeat; False:
+    there are only ends.
+    """
+
+    receiver: str
+    group_key: str
+    group_labels: Mapping[str, str]
+    alerts: Sequence[Alert]
+    at_s: float
+    news: bool = True
+    id: str = ""
+
+    @property
+    def status(self) -> Status:
+        return "firing" if any(alert.firing for alert in self.alerts) else "resolved"
+
+    @property
+    def firing(self) -> Sequence[Alert]:
+        return [alert for alert in self.alerts if alert.firing]
+
+
+def common(maps: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """What all of them have alike."""
+    if not maps:
+        return {}
+    first, *rest = maps
+    return {k: v for k, v in first.items() if all(other.get(k) == v for other in rest)}

@@ -18,10 +18,10 @@ from otel_ofu.files.settings import CheckContext, Mistake
 from otel_ofu.model.clock import Clock
 from otel_ofu.net.secrets import Secret, SecretError, redacted, secrets_of_url
 from otel_ofu.net.settings import PasswordFile, secret_mistakes
-from otel_ofu.notify.markup import MessageFormat
+from otel_ofu.notify.alert import Notification
 from otel_ofu.notify.message import MessageOptions, message_of
-from otel_ofu.notify.notification import Notification
 from otel_ofu.notify.notifier import NotifierConfig
+from otel_ofu.notify.template import MessageFormat
 from otel_ofu.outbox.batch import Body
 from otel_ofu.outbox.outcome import Delivered, Outcome, Unavailable, short
 

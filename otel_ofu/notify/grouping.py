@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from otel_ofu.notify.alert import Alert
-from otel_ofu.notify.notification import Notification
+from otel_ofu.notify.alert import Alert, Notification
 from otel_ofu.notify.routes import AlertRoute
 
 Covered = Callable[[Alert], bool]

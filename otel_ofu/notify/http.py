@@ -25,8 +25,7 @@ from otel_ofu.files.settings import (
 from otel_ofu.net.http_client import Response
 from otel_ofu.net.secrets import Secret, SecretError, basic_credentials, redacted
 from otel_ofu.net.settings import PasswordFile, secret_mistakes
-from otel_ofu.net.tls import TlsFiles, check_tls_files
-from otel_ofu.notify import certificates
+from otel_ofu.net.tls import TlsFiles, certificate_ends_s, check_tls_files
 from otel_ofu.notify.alert import iso
 from otel_ofu.outbox.batch import Body
 from otel_ofu.outbox.outcome import (
@@ -90,7 +89,7 @@ def _expired(tls: TlsFiles, now_s: float) -> Iterator[Mistake]:
     unusable = any(tried(partial(check_tls_files, tls), ()))  # a mistake of the block itself
     for key in ("cert_file", "ca_file") if not unusable else ():
         path = getattr(tls, key)
-        ends = certificates.ends_s(path)[: 1 if key == "cert_file" else None] if path else []
+        ends = certificate_ends_s(path)[: 1 if key == "cert_file" else None] if path else []
         if ends and max(ends) <= now_s:
             yield (key,), f"{path}: the certificate expired at {iso(max(ends))}"
 

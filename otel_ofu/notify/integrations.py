@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from otel_ofu.model.clock import Clock
+from otel_ofu.notify.alert import SIGNAL, Notification
 from otel_ofu.notify.alertmanager import AlertmanagerServer, servers_of
 from otel_ofu.notify.message import MessageOptions
-from otel_ofu.notify.notification import SIGNAL, Notification
 from otel_ofu.notify.notifier import Notifier, NotifierConfig
 from otel_ofu.notify.settings import RouteSettings
 from otel_ofu.outbox.batch import Body, Limits, Observe, Priority

@@ -11,10 +11,8 @@ from datetime import UTC, tzinfo
 
 from otel_ofu.model import Finding, RankedCause
 from otel_ofu.notify import format as text
-from otel_ofu.notify.alert import Alert
-from otel_ofu.notify.markup import MessageFormat, written
-from otel_ofu.notify.notification import Notification
-from otel_ofu.notify.template import Part, names_of, parse_template
+from otel_ofu.notify.alert import Alert, Notification
+from otel_ofu.notify.template import MessageFormat, Part, names_of, parse_template, written
 
 TEMPLATE = """\
 **{{headline}}**

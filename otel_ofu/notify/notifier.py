@@ -13,8 +13,8 @@ from typing import Any, Protocol
 from otel_ofu.files.settings import CheckContext, Mistake, Settings
 from otel_ofu.model.clock import Clock
 from otel_ofu.net.secrets import Secret, SecretError
+from otel_ofu.notify.alert import Notification
 from otel_ofu.notify.message import MessageOptions, message_of
-from otel_ofu.notify.notification import Notification
 from otel_ofu.outbox.batch import Body
 from otel_ofu.outbox.outcome import Delivered, Outcome, Refused, TooLarge, Transport, Unavailable
 

@@ -17,10 +17,9 @@ from otel_ofu.model import Severity
 from otel_ofu.model.clock import Clock
 from otel_ofu.net.secrets import Secret, shown_url
 from otel_ofu.net.settings import PasswordFile, RequiredUrl, secret_mistakes
-from otel_ofu.notify.alert import iso
+from otel_ofu.notify.alert import Notification, iso
 from otel_ofu.notify.http import Credentials, HttpConfig, NotificationTransport, PreparedRequest
 from otel_ofu.notify.message import MessageOptions, message_of
-from otel_ofu.notify.notification import Notification
 from otel_ofu.notify.notifier import NotifierConfig
 
 # Source: the same page: a summary has at most 1024 characters.

@@ -12,8 +12,8 @@ from typing import TextIO
 import msgspec
 
 from otel_ofu.model.clock import Clock
+from otel_ofu.notify.alert import Notification
 from otel_ofu.notify.message import MessageOptions
-from otel_ofu.notify.notification import Notification
 from otel_ofu.notify.notifier import NotifierConfig
 from otel_ofu.notify.webhook import payload_of
 from otel_ofu.outbox.batch import Body

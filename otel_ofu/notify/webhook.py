@@ -20,11 +20,10 @@ from otel_ofu.files.settings import CheckContext, Mistake, ParsedText, QuantityR
 from otel_ofu.model.clock import Clock
 from otel_ofu.net.secrets import Secret, SecretError, secrets_of_url, shown_url
 from otel_ofu.net.settings import PasswordFile, parse_url, secret_mistakes, url_problem
-from otel_ofu.notify.alert import Alert, iso
+from otel_ofu.notify.alert import Alert, Notification, common, iso
 from otel_ofu.notify.alertmanager import annotations_of
 from otel_ofu.notify.http import Credentials, HttpConfig, NotificationTransport, PreparedRequest
 from otel_ofu.notify.message import MessageOptions
-from otel_ofu.notify.notification import Notification, common
 from otel_ofu.notify.notifier import NotifierConfig
 
 # Go's zero time, which Alertmanager's webhook has for an alert that still fires.

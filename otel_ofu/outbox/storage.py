@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
-from otel_ofu.files.sqlite_file import (
+from otel_ofu.files.sqlite import (
     FAULTS,
     FULL,
     IS_FOLDER,

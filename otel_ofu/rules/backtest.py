@@ -15,7 +15,7 @@ from otel_ofu.model import Finding, Observation
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.rules.files.rule import RuleSet
 from otel_ofu.rules.lifecycle.engine import Engine
-from otel_ofu.rules.lifecycle.silence import StoreLastSeen
+from otel_ofu.rules.lifecycle.evaluation import StoreLastSeen
 from otel_ofu.rules.numpy.engine import NumpyEngine
 from otel_ofu.rules.numpy.samples import retention_for
 from otel_ofu.store import Store

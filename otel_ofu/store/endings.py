@@ -12,8 +12,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from otel_ofu.files.sqlite_file import FileSchema
-from otel_ofu.files.sqlite_table import Change, Rows, SqliteTables, Table
+from otel_ofu.files.sqlite import Change, FileSchema, Rows, SqliteTables, Table
 from otel_ofu.model import EntityKind
 from otel_ofu.store.job_time import JobTimeSums
 

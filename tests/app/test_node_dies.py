@@ -11,7 +11,7 @@ from otel_ofu.diagnose import Incidents, StoreNodes
 from otel_ofu.model import Entity, Finding, Observation, Window
 from otel_ofu.rules.files import rules_from_text
 from otel_ofu.rules.lifecycle.engine import Engine
-from otel_ofu.rules.lifecycle.silence import StoreLastSeen
+from otel_ofu.rules.lifecycle.evaluation import StoreLastSeen
 from otel_ofu.rules.numpy.engine import NumpyEngine
 from otel_ofu.store import Store
 from tests.notify.rig import Rig, rig

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from otel_ofu.diagnose import CauseCatalogue
-from otel_ofu.diagnose.membership import membership
+from otel_ofu.diagnose.scoring import membership
 from otel_ofu.rules.language.language import parse_condition
 from otel_ofu.rules.numpy.engine import NumpyEngine
 from otel_ofu.rules.verdicts import HOLDS, Condition

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from otel_ofu.files.sqlite_file import FileSchema
-from otel_ofu.files.sqlite_table import Change, Rows, SqliteTables, Table
+from otel_ofu.files.sqlite import Change, FileSchema, Rows, SqliteTables, Table
 
 LOG = logging.getLogger(__name__)
 FORM = FileSchema(

@@ -15,8 +15,8 @@ import msgspec
 from otel_ofu.files.settings import hook
 from otel_ofu.model import Attribute, Entity, EntityKind, Finding, FindingChange, Severity
 from otel_ofu.model.clock import VirtualClock
+from otel_ofu.notify.alert import Notification
 from otel_ofu.notify.integrations import Integration, integrations_of, queue_limits
-from otel_ofu.notify.notification import Notification
 from otel_ofu.notify.router import Router
 from otel_ofu.notify.settings import RouteSettings, settings_type
 from otel_ofu.outbox.batch import Body

@@ -13,9 +13,8 @@ from otel_ofu.model import RankedCause
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.net.secrets import Secret
 from otel_ofu.net.settings import secret_mistakes
-from otel_ofu.notify.alert import ended, opened
+from otel_ofu.notify.alert import Notification, ended, opened
 from otel_ofu.notify.apprise import url_problem
-from otel_ofu.notify.notification import Notification
 from otel_ofu.outbox.outcome import Delivered, Outcome, Unavailable
 from tests.export.servers import Reply, http_server
 from tests.notify.rig import NOW_S, body, everything_logged, finding, integration, settings

@@ -12,8 +12,8 @@ from otel_ofu.files.settings import CheckContext
 from otel_ofu.files.settings import mistakes as mistakes_of
 from otel_ofu.files.yaml import KEY
 from otel_ofu.model.clock import VirtualClock
+from otel_ofu.net.tls import certificate_ends_s
 from otel_ofu.notify import queue_limits
-from otel_ofu.notify.certificates import ends_s
 from otel_ofu.notify.router import Router
 from otel_ofu.outbox.queues import Outbox
 from tests.notify.rig import NOW_S, settings
@@ -171,7 +171,7 @@ def test_a_certificate_without_its_key_is_found(certificates: Certificates) -> N
 def test_the_end_of_a_certificate_is_what_a_library_reads(certificates: Certificates) -> None:
     for path in (certificates.ca, certificates.server.cert, certificates.expired.cert):
         read = x509.load_pem_x509_certificate(path.read_bytes()).not_valid_after_utc
-        assert ends_s(str(path)) == [read.timestamp()]
+        assert certificate_ends_s(str(path)) == [read.timestamp()]
 
 
 def test_what_is_no_certificate_is_said(tmp_path: Path) -> None:
@@ -179,6 +179,6 @@ def test_what_is_no_certificate_is_said(tmp_path: Path) -> None:
         "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n"
     )
     with pytest.raises(ValueError, match="no certificate that can be read"):
-        ends_s(str(tmp_path / "x.pem"))
+        certificate_ends_s(str(tmp_path / "x.pem"))
     (tmp_path / "y.pem").write_text("nothing")
-    assert ends_s(str(tmp_path / "y.pem")) == []
+    assert certificate_ends_s(str(tmp_path / "y.pem")) == []

@@ -21,11 +21,10 @@ import pytest
 
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.net.secrets import redacted, secrets_of_url, shown_url
-from otel_ofu.notify.alert import ended, opened
+from otel_ofu.notify.alert import Notification, ended, opened
 from otel_ofu.notify.alertmanager import bodies_of, decoded, posted, servers_of
 from otel_ofu.notify.integrations import Delivery, queue_limits
 from otel_ofu.notify.message import MessageOptions
-from otel_ofu.notify.notification import Notification
 from otel_ofu.notify.settings import RouteSettings
 from otel_ofu.notify.webhook import signature
 from otel_ofu.outbox.batch import Body, Priority

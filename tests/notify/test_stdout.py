@@ -8,8 +8,7 @@ import os
 
 import pytest
 
-from otel_ofu.notify.alert import opened
-from otel_ofu.notify.notification import Notification
+from otel_ofu.notify.alert import Notification, opened
 from otel_ofu.notify.stdout import StdoutTransport
 from otel_ofu.outbox.batch import Body
 from otel_ofu.outbox.outcome import Delivered, Unavailable

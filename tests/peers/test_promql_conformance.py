@@ -34,7 +34,7 @@ from otel_ofu.rules.language.syntax import (
     Over,
     walk,
 )
-from otel_ofu.rules.lifecycle.silence import StoreLastSeen
+from otel_ofu.rules.lifecycle.evaluation import StoreLastSeen
 from otel_ofu.rules.numpy.engine import NumpyEngine
 from otel_ofu.rules.promql.compiler import alert_query, verdict_query
 from otel_ofu.rules.promql.engine import PromqlEngine, PromqlLastSeen

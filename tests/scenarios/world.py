@@ -31,7 +31,7 @@ from otel_ofu.model import Entity, Finding, Gap, GapReason, Observation, Reading
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.rules.files import RuleSet, load_rules
 from otel_ofu.rules.lifecycle.engine import Engine
-from otel_ofu.rules.lifecycle.silence import StoreLastSeen
+from otel_ofu.rules.lifecycle.evaluation import StoreLastSeen
 from otel_ofu.rules.numpy.engine import NumpyEngine
 from otel_ofu.rules.numpy.samples import retention_for
 from otel_ofu.sources.demo import DemoSource

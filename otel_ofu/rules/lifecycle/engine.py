@@ -17,9 +17,8 @@ from typing import Protocol
 from otel_ofu.model import Entity, Finding, Observation, Window
 from otel_ofu.model.clock import Clock, SystemClock
 from otel_ofu.rules.files.rule import SEVERITY, RuleGroup, RuleSet
-from otel_ofu.rules.lifecycle.evaluator import Instant, RuleEvaluator, VerdictSource
+from otel_ofu.rules.lifecycle.evaluation import Instant, LastSeen, RuleEvaluator, VerdictSource
 from otel_ofu.rules.lifecycle.findings import RuleFindings, removed
-from otel_ofu.rules.lifecycle.silence import LastSeen
 from otel_ofu.rules.lifecycle.storage import FindingStorage
 
 log = logging.getLogger(__name__)

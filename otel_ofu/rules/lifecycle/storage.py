@@ -14,8 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from otel_ofu.files.sqlite_file import FileSchema
-from otel_ofu.files.sqlite_table import Change, Row, Rows, SqliteTables, Table
+from otel_ofu.files.sqlite import Change, FileSchema, Row, Rows, SqliteTables, Table
 from otel_ofu.model import Attribute, Entity, EntityKind, Finding, FindingState, Severity
 from otel_ofu.rules.files.rule import Rule, stable_hash
 from otel_ofu.rules.lifecycle.texts import default_summary, fingerprint

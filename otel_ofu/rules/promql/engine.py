@@ -27,7 +27,7 @@ from otel_ofu.rules.language.syntax import (
     Over,
     comparisons,
 )
-from otel_ofu.rules.lifecycle.silence import Times
+from otel_ofu.rules.lifecycle.evaluation import Times
 from otel_ofu.rules.promql.compiler import Compiler, checked_text
 from otel_ofu.rules.promql.samples import MetricVectors
 from otel_ofu.rules.promql.server import Queries, ServerUnavailableError

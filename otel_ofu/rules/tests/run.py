@@ -17,7 +17,7 @@ from otel_ofu.rules.annotations import duration_words
 from otel_ofu.rules.files.cases import JUDGED, entity_kind
 from otel_ofu.rules.files.rule import FilePosition, Rule, RuleGroup, RuleSet, RuleTest
 from otel_ofu.rules.lifecycle.engine import Engine
-from otel_ofu.rules.lifecycle.silence import StoreLastSeen
+from otel_ofu.rules.lifecycle.evaluation import StoreLastSeen
 from otel_ofu.rules.numpy.engine import NumpyEngine
 from otel_ofu.rules.numpy.samples import retention_for
 from otel_ofu.store import Store

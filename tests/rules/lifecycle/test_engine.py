@@ -19,7 +19,7 @@ from otel_ofu.model import Entity, EntityKind, Finding, RankedCause
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.rules.files import RuleSet, rules_from_text
 from otel_ofu.rules.lifecycle.engine import Engine
-from otel_ofu.rules.lifecycle.silence import Times
+from otel_ofu.rules.lifecycle.evaluation import Times
 from otel_ofu.rules.lifecycle.storage import FindingStorage
 from tests.properties import examples
 from tests.rules.lifecycle.script import ROUND_S, START_S, Run, Script, rules

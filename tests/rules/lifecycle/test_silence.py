@@ -12,7 +12,7 @@ from otel_ofu.model import Entity, EntityKind, Finding, Observation, Window
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.rules.files import SilenceCondition, rules_from_text
 from otel_ofu.rules.lifecycle.engine import Engine
-from otel_ofu.rules.lifecycle.silence import StoreLastSeen, Times, judge_silence
+from otel_ofu.rules.lifecycle.evaluation import StoreLastSeen, Times, judge_silence
 from otel_ofu.rules.numpy.engine import NumpyEngine
 from otel_ofu.rules.verdicts import CLEAR, HOLDS, UNKNOWN
 from otel_ofu.store import Store

@@ -24,7 +24,7 @@ from otel_ofu.rules.language.syntax import (
     Numeric,
     Over,
 )
-from otel_ofu.rules.lifecycle.silence import judge_silence
+from otel_ofu.rules.lifecycle.evaluation import judge_silence
 from otel_ofu.rules.promql.compiler import Compiler, checked_text, value_query
 from otel_ofu.rules.promql.engine import PromqlEngine, PromqlLastSeen
 from otel_ofu.rules.promql.samples import MetricVectors, NotInPromqlError

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from otel_ofu.files.sqlite_file import FileSchema, is_busy, is_damaged, open_whole, why
+from otel_ofu.files.sqlite import FileSchema, is_busy, is_damaged, open_whole, why
 from tests.disks import full_disk
 from tests.outbox.test_queues import body, numbers, opened
 
