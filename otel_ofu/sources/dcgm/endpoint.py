@@ -31,7 +31,7 @@ class EngineEndpoint:
     def remote_host(self) -> str:
         """The other machine that the engine is on; empty for an engine of this one."""
         host = self.address.rpartition(":")[0].strip("[]") if self.kind == "tcp" else ""
-        from otel_ofu.net.this_machine import is_this_machine  # noqa: PLC0415 - not in the child
+        from otel_ofu.net.settings import is_this_machine  # noqa: PLC0415 - not in the child
 
         return "" if not host or is_this_machine(host) else host
 
