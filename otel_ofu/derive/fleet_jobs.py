@@ -134,13 +134,15 @@ class FleetJobs:
         self, step: int, held: _Holdings, reports: Reports, *, is_over: bool
     ) -> list[Observation]:
         """The jobs of one step that are due."""
+        published = self._published.setdefault(step, set())
+        due = np.array([entity.id not in published for entity in held.entities], np.bool_)
+        if not due.any():
+            return []
         window = Window((step - 1) * self._store.step_s, step * self._store.step_s)
         ofu = self._row("ofu", window)[held.gpus]
         there = (held.first_seen_s < window.end_s) | ~np.isnan(ofu)
         late = there & (held.seen_s <= window.end_s - (1 - SLACK_STEPS) * self._store.step_s)
         count = len(held.entities)
-        published = self._published.setdefault(step, set())
-        due = np.array([entity.id not in published for entity in held.entities], np.bool_)
         due &= np.bincount(held.job, there, count) > 0
         if not is_over:
             due &= np.bincount(held.job, late, count) == 0

@@ -174,6 +174,36 @@ def test_a_gpu_that_changes_its_job_ends_the_old_series_before_the_new_ones_begi
     assert old[2].time_unix_nano < new[2].time_unix_nano
 
 
+def test_what_is_left_of_an_ended_gpu_goes_on_and_its_other_series_end_before_the_next_job() -> (
+    None
+):
+    made = encoder()
+    seconds = {"gpu_time_allocated": 10.0}
+    made.encode([seen(gpu(job="1"), 1, {"ofu": 0.4, **seconds})])
+    sent = points(
+        made.encode([seen(gpu(job="2"), 2, {"ofu": 0.5})], [seen(gpu(job="1"), 2, seconds)])
+    )
+    kept, old, new = sent
+    assert (kept[0], kept[2].as_double, kept[2].flags) == ("GPU-1/1", 10.0, 0)
+    assert attributes(kept[2].attributes) == {"hw.id": "GPU-1", "ofu.job.id": "1"}
+    assert (old[0], old[1], old[2].flags) == (
+        "GPU-1/1",
+        "ofu.gpu.utilization",
+        NO_RECORDED_VALUE,
+    )
+    assert old[2].time_unix_nano == int(START_S + 10) * NS + 1_000_000
+    assert (new[0], new[2].as_double) == ("GPU-1/2", 0.5)
+
+
+def test_two_gateways_have_series_of_their_own_for_a_job() -> None:
+    job = Entity("job", "77", {"ofu.job.id": "77", "ofu.job.scope": "fleet"})
+    (body,) = encoder().encode([seen(job, 1, {"job_ofu": 0.4})])
+    (resource,) = request(body).resource_metrics
+    found = attributes(resource.resource.attributes)
+    assert found["service.instance.id"] == "77/node-1"
+    assert "host.name" not in found
+
+
 def test_an_attribute_that_changes_makes_another_resource_and_ends_the_first() -> None:
     made = encoder()
     made.encode([seen(gpu(), 1, {"ofu": 0.4})])

@@ -90,6 +90,32 @@ def test_an_entity_that_ended_is_gone_after_a_minute() -> None:
     assert gateway.ids() == {gpu(1).id}
 
 
+def test_the_seconds_of_a_gpu_neither_keep_it_after_its_job_nor_bring_it_back() -> None:
+    gateway = Gateway()
+    seconds = {"gpu_time_allocated": 10.0, "gpu_time_observed": 10.0}
+    rounds = [[seen(gpu(1), tick, {"ofu": 0.4, **seconds})] for tick in (1, 2)]
+    *before, ending, after = ticks(
+        [*rounds, [seen(gpu(1), 3, seconds)], [seen(gpu(1), 4, seconds)]]
+    )
+    for raw in before:
+        gateway.take(raw)
+    gateway.take(ending)
+    gateway.clock.advance(END_AFTER_S)
+    gateway.take(after)
+    gateway.flush()
+    assert gateway.ids() == set()
+    total = gateway.fleet.times.totals_of("4711")
+    assert total is not None
+    assert total.seen_s == T0 + 40.0
+
+
+def test_the_end_of_the_seconds_of_a_gpu_ends_nothing_else() -> None:
+    gateway = Gateway()
+    values = {"ofu": 0.4, "gpu_time_allocated": 10.0}
+    for raw in ticks([[seen(gpu(1), 1, values)], [seen(gpu(1), 2, {"ofu": 0.4})]]):
+        assert not gateway.take(raw).ended
+
+
 def test_an_agent_that_restarts_keeps_its_gpus() -> None:
     gateway = Gateway()
     for raw in ticks([[seen(gpu(1), 1)], []]):
