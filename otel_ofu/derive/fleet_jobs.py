@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from otel_ofu.derive.gpu_time import KEPT_S
 from otel_ofu.derive.job_figures import (
+    TOTALS,
     Doubles,
     GpuRows,
     Indices,
@@ -169,8 +170,10 @@ class FleetJobs:
         window = Window(now_s - self._store.step_s, now_s)
         known = {entity.id: entity for entity in held.entities} if held else {}
         self.held = frozenset(known)
-        times = self._fleet.times.totals(now_s - KEPT_S)
-        silent = {job: self._fleet.times.totals_of(job) for job in known if job not in times}
+        times = self._fleet.times.totals(now_s - KEPT_S, TOTALS)
+        silent = {
+            job: self._fleet.times.totals_of(job, TOTALS) for job in known if job not in times
+        }
         times |= {job: time for job, time in silent.items() if time is not None}
         self._ended = {
             job: known.get(job) or self._ended.get(job) or job_entity(job, [], "fleet")

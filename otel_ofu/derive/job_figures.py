@@ -162,9 +162,8 @@ def observations(
 
 
 def total(entity: Entity, window: Window, time: JobTime) -> Observation:
-    """The totals of a job."""
-    values = {TOTALS[key]: value for key, value in time.sums.items() if key in TOTALS}
-    return Observation(entity, window, values, starts_s=dict.fromkeys(values, time.start_s))
+    """The totals of a job, whose sums have the names of `TOTALS`."""
+    return Observation(entity, window, time.sums, {}, dict.fromkeys(time.sums, time.start_s))
 
 
 def _mfu(report: Mapping[str, float], peak: float) -> float:

@@ -109,7 +109,7 @@ class JobAggregator:
             self._times.put(entities, keys, times_s, np.array(table, np.float64))
 
     def _with_totals(self, job: Observation) -> Observation:
-        time = self._times.totals_of(job.entity.id)
+        time = self._times.totals_of(job.entity.id, TOTALS)
         if time is None:
             return job
         sums = total(job.entity, job.window, time)
@@ -124,7 +124,7 @@ class JobAggregator:
         now_s = max((each.window.end_s for each in seen), default=0.0)
         result = []
         for id_, entity in list(self._ended.items()):
-            time = self._times.totals_of(id_)
+            time = self._times.totals_of(id_, TOTALS)
             if time is None or not 0 <= now_s - time.seen_s <= KEPT_S:
                 del self._ended[id_]
             elif id_ not in living:

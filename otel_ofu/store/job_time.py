@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -63,15 +63,18 @@ class JobTimeSums:
             for at in _distinct(rows, times_s):
                 self._add(TimeBatch(rows[at], columns, times_s[at], values[at]))
 
-    def totals(self, since_s: float) -> dict[str, JobTime]:
-        """The jobs of which a value is not older than `since_s`."""
-        with self._lock:
-            return self._jobs.totals(since_s)
+    def totals(self, since_s: float, names: Mapping[str, str]) -> dict[str, JobTime]:
+        """The jobs of which a value is not older than `since_s`.
 
-    def totals_of(self, job: str) -> JobTime | None:
+        `names`: by counter of a GPU, what its sum is called.
+        """
+        with self._lock:
+            return self._jobs.totals(since_s, names)
+
+    def totals_of(self, job: str, names: Mapping[str, str]) -> JobTime | None:
         """One job; None if no value of it is known."""
         with self._lock:
-            return self._jobs.total(job)
+            return self._jobs.total(job, names)
 
     def save(self, now_s: float) -> None:
         """Forgets what was silent for long, and writes all of it. Raises OSError."""

@@ -186,22 +186,30 @@ class JobTimeTable:
         newest_s = np.maximum.reduceat(times_s, first)
         self._seen_s[jobs] = np.maximum(self._seen_s[jobs], newest_s)
 
-    def totals(self, since_s: float) -> dict[str, JobTime]:
+    def totals(self, since_s: float, names: Mapping[str, str]) -> dict[str, JobTime]:
         recent = np.flatnonzero(self._seen_s[: len(self._names)] >= since_s)
-        times_s = np.column_stack([self._start_s, self._seen_s])[recent].tolist()
-        return {
-            self._names[number]: JobTime(start_s, seen_s, dict(zip(self.keys, sums, strict=True)))
-            for number, (start_s, seen_s), sums in zip(
-                recent.tolist(), times_s, self._sums[recent].tolist(), strict=True
-            )
-        }
+        return self._times(recent, names)
 
-    def total(self, job: str) -> JobTime | None:
+    def total(self, job: str, names: Mapping[str, str]) -> JobTime | None:
         number = self._numbers.get(job)
         if number is None:
             return None
-        sums = dict(zip(self.keys, self._sums[number].tolist(), strict=True))
-        return JobTime(float(self._start_s[number]), float(self._seen_s[number]), sums)
+        return self._times(np.array([number]), names)[job]
+
+    def _times(self, numbers: Indices, names: Mapping[str, str]) -> dict[str, JobTime]:
+        known = {key: name for key, name in names.items() if key in self.keys}
+        columns = np.array([self.keys[key] for key in known], np.intp)
+        called = list(known.values())
+        return {
+            self._names[number]: JobTime(start_s, seen_s, dict(zip(called, sums, strict=True)))
+            for number, start_s, seen_s, sums in zip(
+                numbers.tolist(),
+                self._start_s[numbers].tolist(),
+                self._seen_s[numbers].tolist(),
+                self._sums[np.ix_(numbers, columns)].tolist(),
+                strict=True,
+            )
+        }
 
     def silent(self, before_s: float) -> list[str]:
         seen_s = self._seen_s[: len(self._names)]

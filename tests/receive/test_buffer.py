@@ -104,7 +104,7 @@ def test_the_seconds_of_a_gpu_neither_keep_it_after_its_job_nor_bring_it_back() 
     gateway.take(after)
     gateway.flush()
     assert gateway.ids() == set()
-    total = gateway.fleet.times.totals_of("4711")
+    total = gateway.fleet.times.totals_of("4711", {})
     assert total is not None
     assert total.seen_s == T0 + 40.0
 

@@ -16,6 +16,7 @@ from otel_ofu.store import EndedEntitySet, FleetState, JobTimeSums
 from otel_ofu.store.job_time import FORGET_S
 
 KEYS = ("gpu_time_allocated", "gpu_time_observed")
+NAMES = {"gpu_time_allocated": "held", "gpu_time_observed": "seen", "gpu_time_idle": "idle"}
 T0 = 1_800_000_000.0
 Sample = tuple[str, float, float, float]
 """GPU with its job, seconds since T0, the two counters."""
@@ -29,9 +30,9 @@ def put(sums: JobTimeSums, samples: Sequence[Sample]) -> None:
 
 
 def found(sums: JobTimeSums, job: str = "1") -> list[float]:
-    time = sums.totals_of(job)
+    time = sums.totals_of(job, NAMES)
     assert time is not None
-    return [time.sums[key] for key in KEYS]
+    return [time.sums["held"], time.sums["seen"]]
 
 
 def steady(name: str, ticks: Sequence[int], rate: float = 1.0) -> list[Sample]:
@@ -43,7 +44,7 @@ def test_the_first_value_is_where_a_sum_begins() -> None:
     put(sums, steady("a/1", [7, 8, 9]))
     put(sums, steady("b/1", [0, 1, 2]))
     assert found(sums) == [20.0 + 20.0, 10.0 + 10.0]
-    time = sums.totals_of("1")
+    time = sums.totals_of("1", NAMES)
     assert time is not None
     assert (time.start_s, time.seen_s) == (T0 + 70.0, T0 + 90.0)
 
@@ -117,7 +118,7 @@ def test_a_restart_goes_on_from_what_was_saved(tmp_path: Path) -> None:
     put(again, [*steady("a/1", [20]), *steady("b/2", [5])])
     assert found(again, "1") == [200.0, 100.0]
     assert found(again, "2") == [20.0, 10.0]
-    assert again.totals(0.0)["2"].start_s == T0 + 30.0
+    assert again.totals(0.0, NAMES)["2"].start_s == T0 + 30.0
 
 
 def test_what_was_silent_for_long_is_forgotten_and_its_rows_are_used_again() -> None:
@@ -126,7 +127,7 @@ def test_what_was_silent_for_long_is_forgotten_and_its_rows_are_used_again() -> 
         at_s = number * FORGET_S / 50
         put(sums, [(f"a/{number}", at_s, 0.0, 0.0), (f"a/{number}", at_s + 10, 10.0, 10.0)])
         sums.save(T0 + at_s)
-    assert len(sums.totals(0.0)) <= 52
+    assert len(sums.totals(0.0, NAMES)) <= 52
     assert len(sums._table.names) <= 128
     assert found(sums, "299") == [10.0, 10.0]
 
@@ -137,7 +138,7 @@ def test_a_damaged_file_is_reported_and_totals_start_empty(
 ) -> None:
     path = tmp_path / "time.bin"
     path.write_bytes(damage)
-    assert JobTimeSums(path).totals(0.0) == {}
+    assert JobTimeSums(path).totals(0.0, NAMES) == {}
     assert f"{path}: cannot be read" in caplog.text
 
 
