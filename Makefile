@@ -2,7 +2,7 @@
 #
 #   make run      see it work: this machine's GPUs, a dcgm-exporter on localhost:9400, or the demo
 #   make test     format, lint, types, layers, tests
-#   make peers    build the real Collector, Prometheus and Alertmanager that some tests talk to
+#   make peers    get the real Collector, Prometheus, Alertmanager and Slurm that some tests talk to
 #   make bench    measure what docs/performance.md claims
 #   make fix      format, and mend what the linter can mend
 #   make docs     write the generated pages
@@ -61,6 +61,7 @@ tests: $(STAMP)
 
 peers: $(STAMP)
 	$(BIN)/python tests/peers/build.py
+	$(BIN)/python -m tests.peers.debian
 
 bench: $(STAMP)
 	$(BIN)/python bench/run.py

@@ -97,8 +97,16 @@ class Child:
     (The kernel ties a tethered child to the thread: start peers from the main thread.)
     """
 
-    def __init__(self, command: Sequence[str], log: Path, is_ready: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        log: Path,
+        is_ready: Callable[[], bool],
+        *,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.command = list(command)
+        self._environment = environment or {}
         self.log = log
         self._is_ready = is_ready
         self._process: subprocess.Popen[bytes] | None = None
@@ -125,6 +133,7 @@ class Child:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                env={**os.environ, **self._environment},
             )
         self._process = process
         try:

@@ -14,6 +14,7 @@ from typing import Any, NoReturn, TypeVar
 
 import pytest
 
+from tests.peers.debian import SLURM
 from tests.peers.peer import NotBuiltError, Peer, binary
 from tests.peers.processes import Alertmanager, Collector, Prometheus
 
@@ -33,6 +34,12 @@ def built(name: str) -> Path:
         return binary(name)
     except NotBuiltError as error:
         absent(str(error))
+
+
+def fetched() -> None:
+    """No test without the packages of Debian's Slurm."""
+    if not SLURM.is_there:
+        absent("peer slurm is not there: run `make peers`")
 
 
 def factory(kind: type[P], name: str, folder: Path, running: ExitStack) -> Callable[..., P]:
