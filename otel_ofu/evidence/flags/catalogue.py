@@ -140,14 +140,6 @@ class FlagCatalogue:
         """Parts of the names of libraries."""
         return tuple(sorted(self._names("maps")))
 
-    def flag(self, flag_id: str) -> Flag | None:
-        """The flag of an id, for the text of a diagnosis."""
-        return self._by_id.get(flag_id)
-
-    @cached_property
-    def _by_id(self) -> dict[str, Flag]:
-        return {flag.id: flag for flag in self.flags}
-
     def _names(self, where: Where) -> frozenset[str]:
         return frozenset(
             n for matcher in self._matchers() if where in matcher.where for n in matcher.names

@@ -1,8 +1,7 @@
-"""Does a flag stand on a process? Yes with what may be reported, no, or not known.
+"""Does a flag stand on a process? Yes, no, or not known.
 
-Enters: a flag, the facts, and the evidence of one process, which may hold secrets. Leaves:
-`FlagMatch`, None, or a Gap. What may be reported is text that stands in flags.yaml, a number, or
-"set". The test of a value is linear in its length.
+Enters: a flag, the facts, and the evidence of one process, which may hold secrets. Leaves: True,
+False or a Gap; nothing of a value.
 """
 
 from __future__ import annotations
@@ -20,13 +19,11 @@ from otel_ofu.evidence.flags.catalogue import (
     Word,
 )
 from otel_ofu.evidence.flags.process import ProcessEvidence
-from otel_ofu.evidence.flags.state import FlagSource
 from otel_ofu.model import Gap, GapReason
 
-SET = "set"
-ANOTHER = "set to another value"
 LONGEST_NUMBER = 24
 """Of characters: 15 digits on both sides of the point, no more. Starting value."""
+
 _NEGATIVE = re.compile(r"-\.?\d.*")
 _LAUNCHERS = 2
 """A script is its interpreter's second argument: `python3 /usr/bin/nsys profile ...`."""
@@ -36,59 +33,45 @@ _NUMBER = re.compile(r"[+-]?(?:\d{1,15}(?:\.\d{0,15})?|\.\d{1,15})(?:[eE][+-]?\d
 _SEPARATOR = re.compile(r"[,;\s]")
 
 
-def reported_value(matcher: FlagMatcher, value: str) -> str | None:
-    """What may be reported of a value that passes the test; None when it does not."""
+def passes(matcher: FlagMatcher, value: str) -> bool:
+    """Whether a value passes the test; linear in its length."""
     if matcher.option:
         part = _option(matcher.option, value)
-        return None if part is None else _judged(matcher, part)
-    return _judged(matcher, value)
+        return part is not None and _passes(matcher, part)
+    return _passes(matcher, value)
 
 
-def is_switched_off(value: str) -> bool:
-    """Whether an option is switched off: `--profile=false`."""
-    return value.strip().lower() in _FALSE
-
-
-def _judged(matcher: FlagMatcher, value: str) -> str | None:
+def _passes(matcher: FlagMatcher, value: str) -> bool:
     text = value.strip().lower()
     if matcher.set_:
-        return SET
+        return True
     if matcher.not_equals:
-        return ANOTHER if _first(matcher.not_equals, text.__eq__) is None else None
-    if matcher.has:
-        return _listed(matcher.has, text)
+        return not _any(matcher.not_equals, text.__eq__)
     if matcher.below is not None or matcher.above is not None:
-        return _number(matcher, text)
-    return _worded(matcher, text)
+        return _is_within(matcher, text)
+    return (
+        _any(matcher.equals, text.__eq__)
+        or _any(matcher.has, _parts(text).__contains__)
+        or _any(matcher.starts_with, text.startswith)
+        or _any(matcher.contains, text.__contains__)
+    )
 
 
-def _worded(matcher: FlagMatcher, text: str) -> str | None:
-    if matcher.equals:
-        return _first(matcher.equals, text.__eq__)
-    if matcher.starts_with:
-        return _first(matcher.starts_with, text.startswith)
-    return _first(matcher.contains, text.__contains__)
+def _any(words: Iterable[Word], holds: Callable[[str], bool]) -> bool:
+    return any(holds(str(word).lower()) for word in words)
 
 
-def _first(words: Iterable[Word], holds: Callable[[str], bool]) -> str | None:
-    """The first word for which it holds, as flags.yaml writes it."""
-    return next((str(word) for word in words if holds(str(word).lower())), None)
-
-
-def _listed(words: Iterable[Word], text: str) -> str | None:
+def _parts(text: str) -> frozenset[str]:
     """Of a list `a,b`; one that begins with ^ names what is left out, and has none."""
-    parts = frozenset() if text.startswith("^") else frozenset(_SEPARATOR.split(text))
-    found = [str(word) for word in words if str(word).lower() in parts]
-    return ",".join(found) if found else None
+    return frozenset() if text.startswith("^") else frozenset(_SEPARATOR.split(text))
 
 
-def _number(matcher: FlagMatcher, text: str) -> str | None:
+def _is_within(matcher: FlagMatcher, text: str) -> bool:
     if len(text) > LONGEST_NUMBER or not _NUMBER.fullmatch(text):
-        return None
+        return False
     number = float(text)
     below = matcher.below is None or number < matcher.below
-    above = matcher.above is None or number > matcher.above
-    return f"{number:g}" if below and above else None
+    return below and (matcher.above is None or number > matcher.above)
 
 
 def _option(name: str, value: str) -> str | None:
@@ -100,40 +83,35 @@ def _option(name: str, value: str) -> str | None:
     return None
 
 
-def seen_in(matcher: FlagMatcher, arguments: Sequence[str]) -> str | None:
-    """What may be reported of the first mark in a command line; None where there is none."""
+def is_in(matcher: FlagMatcher, arguments: Sequence[str]) -> bool:
+    """Whether a mark stands in a command line."""
     if matcher.programs:
-        return _program(matcher, arguments)
+        return _is_program(matcher, arguments)
     if matcher.words:
-        return _phrase(matcher, arguments)
-    return _options(matcher, arguments)
+        return _is_phrase(matcher.words, arguments)
+    return _is_option(matcher, arguments)
 
 
-def _program(matcher: FlagMatcher, arguments: Sequence[str]) -> str | None:
+def _is_program(matcher: FlagMatcher, arguments: Sequence[str]) -> bool:
     for index, argument in enumerate(arguments[:_LAUNCHERS]):
-        name = argument.rpartition("/")[2]
-        if name in matcher.programs:
+        if argument.rpartition("/")[2] in matcher.programs:
             rest = arguments[index + 1 :]
-            wanted = not matcher.followed_by or any(word in rest for word in matcher.followed_by)
-            return name if wanted else None
-    return None
+            return not matcher.followed_by or any(word in rest for word in matcher.followed_by)
+    return False
 
 
-def _phrase(matcher: FlagMatcher, arguments: Sequence[str]) -> str | None:
-    first, *others = matcher.words
-    for index, argument in enumerate(arguments):
-        if argument == first and list(arguments[index + 1 : index + len(matcher.words)]) == others:
-            return " ".join(matcher.words)
-    return None
+def _is_phrase(words: Sequence[str], arguments: Sequence[str]) -> bool:
+    length = len(words)
+    return any(list(arguments[n : n + length]) == words for n in range(len(arguments)))
 
 
-def _options(matcher: FlagMatcher, arguments: Sequence[str]) -> str | None:
+def _is_option(matcher: FlagMatcher, arguments: Sequence[str]) -> bool:
+    """A switch that is switched off, as in `--profile=false`, is none."""
     names = {_plain(name) for name in matcher.names}
-    for value in _values(names, arguments):
-        shown = reported_value(matcher, value)
-        if shown is not None and not (shown == SET and is_switched_off(value)):
-            return shown
-    return None
+    return any(
+        passes(matcher, value) and not (matcher.set_ and value.strip().lower() in _FALSE)
+        for value in _values(names, arguments)
+    )
 
 
 def _values(names: set[str], arguments: Sequence[str]) -> Iterator[str]:
@@ -163,15 +141,8 @@ JSON_UNREAD = Gap(GapReason.NOT_PERMITTED, "configuration of DeepSpeed not reada
 CONF_UNREAD = Gap(GapReason.NOT_PERMITTED, "configuration files of NCCL not all readable")
 
 
-@dataclass(frozen=True, slots=True)
-class FlagMatch:
-    """A flag, and what may be reported of its value."""
-
-    value: str
-    source: FlagSource
-
-
-Answer = FlagMatch | Gap | None
+Answer = bool | Gap
+"""Whether a flag stands on a process; a gap where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,9 +157,7 @@ class FlagEvaluator:
     def judge(self, flag: Flag) -> Answer:
         """Facts that are not known neither make nor excuse a flag."""
         answer = self._first(flag.look)
-        if isinstance(answer, FlagMatch) and self._is_excused(flag):
-            return None
-        return answer
+        return False if answer is True and self._is_excused(flag) else answer
 
     def _is_excused(self, flag: Flag) -> bool:
         lacking = any(self._holds(name) is False for name in flag.requires)
@@ -202,10 +171,10 @@ class FlagEvaluator:
 
     def _fact(self, fact: FlagFact) -> bool | None:
         answer = self._first(fact.look)
-        if isinstance(answer, FlagMatch):
+        if answer is True:
             return True
         there = any(self._is_there(matcher) for matcher in fact.look)
-        return False if there or (fact.absent == "false" and answer is None) else None
+        return False if there or (fact.absent == "false" and answer is False) else None
 
     def _is_there(self, matcher: FlagMatcher) -> bool:
         """Whether a name of the matcher has a value at all."""
@@ -215,21 +184,19 @@ class FlagEvaluator:
         if "env" in matcher.where and any(name in environment for name in matcher.names):
             return True
         present = FlagMatcher(where=["argv"], names=matcher.names, contains=[""])
-        return (
-            "argv" in matcher.where
-            and bool(matcher.names)
-            and isinstance(self._argued(present), FlagMatch)
-        )
+        is_argument = "argv" in matcher.where and bool(matcher.names)
+        return is_argument and self._argued(present) is True
 
     def _first(self, matchers: list[FlagMatcher]) -> Answer:
+        """True if it stands anywhere, else the first gap."""
         gap: Gap | None = None
         for matcher in matchers:
             for where in matcher.where:
                 answer = self._at(where, matcher)
-                if isinstance(answer, FlagMatch):
-                    return answer
-                gap = gap or answer
-        return gap
+                if answer is True:
+                    return True
+                gap = gap or (answer or None)
+        return gap or False
 
     def _at(self, where: Where, matcher: FlagMatcher) -> Answer:
         readers: Mapping[Where, Callable[[FlagMatcher], Answer]] = {
@@ -239,7 +206,7 @@ class FlagEvaluator:
             "argv": self._argued,
             "ancestor": self._ancestors,
             "maps": self._mapped,
-            "status": self._status,
+            "status": lambda matcher: _of_values(matcher, self.evidence.status),
             "device": self._device,
         }
         return readers[where](matcher)
@@ -247,57 +214,40 @@ class FlagEvaluator:
     def _environment(self, matcher: FlagMatcher) -> Answer:
         own = self.evidence.environment
         if own is not None:
-            return _of_values(matcher, own, FlagSource.ENVIRONMENT)
+            return _of_values(matcher, own)
         # What is not seen on an ancestor may still be set on the process itself.
-        inherited = _of_values(matcher, self.evidence.inherited, FlagSource.ANCESTOR_ENVIRONMENT)
+        inherited = _of_values(matcher, self.evidence.inherited)
         return inherited or Gap(GapReason.NOT_PERMITTED, self.evidence.why)
 
     def _conf(self, matcher: FlagMatcher) -> Answer:
         own = self.evidence.environment or self.evidence.inherited
         values = {k: v for k, v in self.evidence.conf.values.items() if k not in own}
-        seen = _of_values(matcher, values, FlagSource.NCCL_CONF)
-        return seen or (None if self.evidence.conf.whole else CONF_UNREAD)
+        return _of_values(matcher, values) or (not self.evidence.conf.whole and CONF_UNREAD)
 
     def _configured(self, matcher: FlagMatcher) -> Answer:
-        if self.evidence.deepspeed is None:
-            return JSON_UNREAD
-        return _of_values(matcher, self.evidence.deepspeed, FlagSource.DEEPSPEED_CONF)
+        values = self.evidence.deepspeed
+        return JSON_UNREAD if values is None else _of_values(matcher, values)
 
     def _argued(self, matcher: FlagMatcher) -> Answer:
-        value = seen_in(matcher, self.evidence.arguments)
-        if value is not None:
-            return FlagMatch(value, FlagSource.COMMAND_LINE)
+        if is_in(matcher, self.evidence.arguments):
+            return True
         # A process that overwrote its environment put a title over the command line before it.
-        return Gap(GapReason.NOT_PERMITTED, self.evidence.why) if self.evidence.wiped else None
+        return self.evidence.wiped and Gap(GapReason.NOT_PERMITTED, self.evidence.why)
 
     def _ancestors(self, matcher: FlagMatcher) -> Answer:
-        for arguments in self.evidence.lineage:
-            value = seen_in(matcher, arguments)
-            if value is not None:
-                return FlagMatch(value, FlagSource.ANCESTOR_COMMAND_LINE)
-        return None
+        return any(is_in(matcher, arguments) for arguments in self.evidence.lineage)
 
     def _mapped(self, matcher: FlagMatcher) -> Answer:
-        if self.evidence.libraries is None:
+        libraries = self.evidence.libraries
+        if libraries is None:
             return MAPS_UNREAD
-        found = next((name for name in matcher.names if name in self.evidence.libraries), None)
-        return None if found is None else FlagMatch(found, FlagSource.LIBRARY)
-
-    def _status(self, matcher: FlagMatcher) -> Answer:
-        seen = _of_values(matcher, self.evidence.status, FlagSource.STATUS)
-        # The process id of the debugger is of no interest.
-        return FlagMatch(SET, FlagSource.STATUS) if seen and "TracerPid" in matcher.names else seen
+        return any(name in libraries for name in matcher.names)
 
     def _device(self, matcher: FlagMatcher) -> Answer:
         if not self.architecture:
             return Gap(GapReason.NOT_READY, "architecture of the device not known")
-        return _of_values(matcher, {"architecture": self.architecture}, FlagSource.STATUS)
+        return _of_values(matcher, {"architecture": self.architecture})
 
 
-def _of_values(
-    matcher: FlagMatcher, values: Mapping[str, str], source: FlagSource
-) -> FlagMatch | None:
-    for name in matcher.names:
-        if name in values and (value := reported_value(matcher, values[name])) is not None:
-            return FlagMatch(value, source)
-    return None
+def _of_values(matcher: FlagMatcher, values: Mapping[str, str]) -> bool:
+    return any(name in values and passes(matcher, values[name]) for name in matcher.names)

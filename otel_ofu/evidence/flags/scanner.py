@@ -12,8 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from otel_ofu.evidence.flags.catalogue import FlagCatalogue
-from otel_ofu.evidence.flags.scanning import Scan, ScanInputs
-from otel_ofu.evidence.flags.state import FlagReport, FlagScan, Holder
+from otel_ofu.evidence.flags.scan import FlagReport, FlagScan, Holder, Scan, ScanInputs
 from otel_ofu.evidence.settings import FlagSettings
 from otel_ofu.files.procfs import ProcFs
 from otel_ofu.model.clock import Clock, SystemClock

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from otel_ofu.evidence.flags import FlagCatalogue, FlagScan, FlagScanner, load_flags
-from otel_ofu.evidence.flags.state import DeviceFlags
+from otel_ofu.evidence.flags.catalogue import KEY
+from otel_ofu.evidence.flags.scan import DeviceFlags
 from otel_ofu.model.clock import VirtualClock
 from tests.evidence.tree import Holder, Tree, gpu
 from tests.waiting import HANGS_S
@@ -37,10 +38,16 @@ class Rig:
         self.now_s += 30.0
         return self.scanner.scan(self.now_s)
 
-    def seen(self) -> dict[str, str]:
-        """Flag -> what is told of it, of a fresh scan."""
-        return {state.name: state.value for state in self.scan().states}
+    def seen(self) -> set[str]:
+        """The flags on some device, of a fresh scan."""
+        return seen_in(self.scan())
 
     def device(self, number: int = 0) -> DeviceFlags:
         """What a fresh scan says of one device."""
         return self.scan().devices[gpu(number)]
+
+
+def seen_in(scan: FlagScan) -> set[str]:
+    """The flags on some device."""
+    values = [(key, on) for flags in scan.devices.values() for key, on in flags.values.items()]
+    return {key.removeprefix(KEY) for key, on in values if on}

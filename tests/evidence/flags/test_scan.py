@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from otel_ofu.evidence.flags import FlagState
-from otel_ofu.evidence.flags.state import FlagSource
 from otel_ofu.model import Entity, GapReason, Window
 from tests.evidence.flags.rig import NOW_S, Rig
 from tests.evidence.tree import UPTIME_S, Holder, Tree, gpu
@@ -13,10 +11,9 @@ KEY = f"flag:{DETAIL}"
 STARTED_S = NOW_S - UPTIME_S + 50.0
 
 
-def test_a_flag_is_told_with_its_process_its_device_and_its_start(tree: Tree) -> None:
+def test_a_flag_is_a_metric_of_its_device(tree: Tree) -> None:
     tree.process(7, {DETAIL: "DETAIL"})
     scan = Rig(tree).scan()
-    assert scan.states == (FlagState(DETAIL, "detail", 7, gpu(0), FlagSource.ENVIRONMENT, "S4"),)
     assert scan.devices[gpu(0)].values[KEY] == 1.0
     assert scan.devices[gpu(0)].values["flag:CUDA_LAUNCH_BLOCKING"] == 0.0
     assert scan.report.problems == ()
@@ -25,50 +22,42 @@ def test_a_flag_is_told_with_its_process_its_device_and_its_start(tree: Tree) ->
 @pytest.mark.parametrize(
     ("environment", "seen"),
     [
-        ({DETAIL: "detail"}, {DETAIL: "detail"}),
-        ({DETAIL: "INFO"}, {"TORCH_DISTRIBUTED_DEBUG_INFO": "info"}),
-        ({DETAIL: "OFF"}, {}),
-        ({"TORCH_CPP_LOG_LEVEL": "INFO"}, {}),
-        ({"CUDA_LAUNCH_BLOCKING": "0"}, {}),
-        ({"CUDA_LAUNCH_BLOCKING": "1"}, {"CUDA_LAUNCH_BLOCKING": "1"}),
-        ({"NCCL_BLOCKING_WAIT": "1"}, {"TORCH_NCCL_BLOCKING_WAIT": "1"}),
-        (
-            {"PYTORCH_NO_CUDA_MEMORY_CACHING": "0"},
-            {"PYTORCH_NO_CUDA_MEMORY_CACHING_ZERO": "0"},
-        ),
-        ({"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}, {}),
+        ({DETAIL: "detail"}, {DETAIL}),
+        ({DETAIL: "INFO"}, {"TORCH_DISTRIBUTED_DEBUG_INFO"}),
+        ({DETAIL: "OFF"}, set()),
+        ({"TORCH_CPP_LOG_LEVEL": "INFO"}, set()),
+        ({"CUDA_LAUNCH_BLOCKING": "0"}, set()),
+        ({"CUDA_LAUNCH_BLOCKING": "1"}, {"CUDA_LAUNCH_BLOCKING"}),
+        ({"NCCL_BLOCKING_WAIT": "1"}, {"TORCH_NCCL_BLOCKING_WAIT"}),
+        ({"PYTORCH_NO_CUDA_MEMORY_CACHING": "0"}, {"PYTORCH_NO_CUDA_MEMORY_CACHING_ZERO"}),
+        ({"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}, set()),
         (
             {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True,max_split_size_mb:16"},
-            {"PYTORCH_ALLOC_SPLIT": "16"},
+            {"PYTORCH_ALLOC_SPLIT"},
         ),
-        ({"NCCL_DEBUG": "INFO"}, {}),
-        ({"NCCL_DEBUG_SUBSYS": "ALL"}, {}),
-        ({"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,ENV"}, {}),
-        ({"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,COLL"}, {"NCCL_DEBUG": "coll"}),
-        ({"NCCL_ALGO": "^NVLS"}, {}),
-        ({"NCCL_ALGO": "Ring"}, {"NCCL_ALGO": "ring"}),
-        ({"NCCL_ALGO": "Ring", "NVTE_ALLOW_NONDETERMINISTIC_ALGO": "1"}, {"NCCL_ALGO": "ring"}),
+        ({"NCCL_DEBUG": "INFO"}, set()),
+        ({"NCCL_DEBUG_SUBSYS": "ALL"}, set()),
+        ({"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,ENV"}, set()),
+        ({"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,COLL"}, {"NCCL_DEBUG"}),
+        ({"NCCL_ALGO": "^NVLS"}, set()),
+        ({"NCCL_ALGO": "Ring"}, {"NCCL_ALGO"}),
+        ({"NCCL_ALGO": "Ring", "NVTE_ALLOW_NONDETERMINISTIC_ALGO": "1"}, {"NCCL_ALGO"}),
         (
             {"NCCL_ALGO": "Ring", "NVTE_ALLOW_NONDETERMINISTIC_ALGO": "0"},
-            {"DETERMINISTIC_MODE": "0"},
+            {"DETERMINISTIC_MODE"},
         ),
-        ({"NCCL_IB_DISABLE": "1"}, {"NCCL_IB_DISABLE": "1"}),
-        ({"NCCL_IB_DISABLE": "1", "SLURM_NNODES": "1"}, {}),
-        ({"NCCL_IB_DISABLE": "1", "SLURM_NNODES": "4"}, {"NCCL_IB_DISABLE": "1"}),
-        ({"NVTE_FUSED_ATTN": "0"}, {}),
-        ({"NVTE_FUSED_ATTN": "0", "NVTE_FLASH_ATTN": "0"}, {"NVTE_UNFUSED_ATTENTION": "0"}),
-        ({"LD_PRELOAD": "/home/me/libasan.so.8"}, {"SANITIZER_LIBRARY": "libasan"}),
-        ({"LD_PRELOAD": "/home/me/libnccl.so"}, {}),
-        ({"CUDA_COREDUMP_FILE": "/tmp/me"}, {"CUDA_DEBUGGER": "set"}),
-        (
-            {"XLA_FLAGS": "--xla_gpu_autotune_level=0"},
-            {"XLA_UNTUNED": "--xla_gpu_autotune_level=0"},
-        ),
+        ({"NCCL_IB_DISABLE": "1"}, {"NCCL_IB_DISABLE"}),
+        ({"NCCL_IB_DISABLE": "1", "SLURM_NNODES": "1"}, set()),
+        ({"NCCL_IB_DISABLE": "1", "SLURM_NNODES": "4"}, {"NCCL_IB_DISABLE"}),
+        ({"NVTE_FUSED_ATTN": "0"}, set()),
+        ({"NVTE_FUSED_ATTN": "0", "NVTE_FLASH_ATTN": "0"}, {"NVTE_UNFUSED_ATTENTION"}),
+        ({"LD_PRELOAD": "/home/me/libasan.so.8"}, {"SANITIZER_LIBRARY"}),
+        ({"LD_PRELOAD": "/home/me/libnccl.so"}, set()),
+        ({"CUDA_COREDUMP_FILE": "/tmp/me"}, {"CUDA_DEBUGGER"}),
+        ({"XLA_FLAGS": "--xla_gpu_autotune_level=0"}, {"XLA_UNTUNED"}),
     ],
 )
-def test_flags_of_an_environment(
-    tree: Tree, environment: dict[str, str], seen: dict[str, str]
-) -> None:
+def test_flags_of_an_environment(tree: Tree, environment: dict[str, str], seen: set[str]) -> None:
     tree.process(7, environment)
     assert Rig(tree).seen() == seen
 
@@ -76,18 +65,18 @@ def test_flags_of_an_environment(
 @pytest.mark.parametrize(
     ("command", "seen"),
     [
-        ("python -m cProfile t.py", {"PYTHON_PROFILER": "-m cProfile"}),
-        ("python -X dev t.py", {"PYTHON_DEV_MODE": "-X dev"}),
-        ("vllm serve m --enforce-eager", {"NO_CUDA_GRAPH": "set"}),
-        ("python t.py --dataloader_num_workers 0", {"NO_LOADER_WORKERS": "0"}),
-        ("python t.py --timing-log-level 2", {"MEGATRON_TIMERS": "2"}),
-        ("python t.py --timing-log-level 0", {}),
-        ("python -m ipykernel_launcher -f x", {"INTERACTIVE": "-m ipykernel_launcher"}),
-        ("python t.py --trainer.profiler=simple", {"FRAMEWORK_PROFILER": "set"}),
-        ("ncu python t.py", {"NSIGHT_COMPUTE": "ncu"}),
+        ("python -m cProfile t.py", {"PYTHON_PROFILER"}),
+        ("python -X dev t.py", {"PYTHON_DEV_MODE"}),
+        ("vllm serve m --enforce-eager", {"NO_CUDA_GRAPH"}),
+        ("python t.py --dataloader_num_workers 0", {"NO_LOADER_WORKERS"}),
+        ("python t.py --timing-log-level 2", {"MEGATRON_TIMERS"}),
+        ("python t.py --timing-log-level 0", set()),
+        ("python -m ipykernel_launcher -f x", {"INTERACTIVE"}),
+        ("python t.py --trainer.profiler=simple", {"FRAMEWORK_PROFILER"}),
+        ("ncu python t.py", {"NSIGHT_COMPUTE"}),
     ],
 )
-def test_flags_of_a_command_line(tree: Tree, command: str, seen: dict[str, str]) -> None:
+def test_flags_of_a_command_line(tree: Tree, command: str, seen: set[str]) -> None:
     tree.process(7, {}, command.split())
     assert Rig(tree).seen() == seen
 
@@ -108,60 +97,55 @@ def test_one_connection_is_judged_by_framework_and_hardware(
 ) -> None:
     tree.process(7, {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}, command.split())
     rig = Rig(tree, architectures={gpu(0): architecture} if architecture else {gpu(0): "hopper"})
-    assert set(rig.seen()) == seen
+    assert rig.seen() == seen
 
 
 def test_what_depends_on_hardware_is_flagged_where_that_is_not_known(tree: Tree) -> None:
     tree.process(7, {"NCCL_NVLS_ENABLE": "0"})
     rig = Rig(tree)
-    assert set(rig.seen()) == {"NCCL_NVLS_ENABLE"}
+    assert rig.seen() == {"NCCL_NVLS_ENABLE"}
     rig.architectures[gpu(0)] = "ampere"
-    assert rig.seen() == {}
+    assert rig.seen() == set()
 
 
 def test_a_profiler_is_seen_on_an_ancestor(tree: Tree) -> None:
     tree.process(5, {}, ["/opt/bin/nsys", "profile", "--token=s", "bash"], parent=1)
     tree.process(6, {}, ["bash"], parent=5)
     tree.process(7, {}, parent=6)
-    (state,) = Rig(tree).scan().states
-    assert (state.name, state.value) == ("NSIGHT_SYSTEMS", "nsys")
-    assert state.source is FlagSource.ANCESTOR_COMMAND_LINE
+    assert Rig(tree).seen() == {"NSIGHT_SYSTEMS"}
 
 
 def test_a_debugger_and_a_library_are_seen_when_they_come(tree: Tree) -> None:
     tree.process(7, {})
     rig = Rig(tree)
-    assert rig.seen() == {}
+    assert rig.seen() == set()
     tree.process(7, {}, tracer=99, libraries=["/nsys/libToolsInjection64.so"])
-    states = {state.name: state for state in rig.scan().states}
-    assert states["TRACED"].value == "set"
-    assert states["CUDA_INJECTION"].value == "libToolsInjection"
+    assert rig.seen() == {"TRACED", "CUDA_INJECTION"}
     tree.process(7, {})
-    assert [state.name for state in rig.scan().states] == ["CUDA_INJECTION"]
+    assert rig.seen() == {"CUDA_INJECTION"}
 
 
 def test_a_folder_named_like_a_library_is_none(tree: Tree) -> None:
     tree.process(7, {}, libraries=["/home/libasan.so/libc.so.6", "[heap]"])
-    assert Rig(tree).seen() == {}
+    assert Rig(tree).seen() == set()
 
 
 def test_one_core_is_seen(tree: Tree) -> None:
     tree.process(7, {}, cpus="3")
     tree.process(8, {}, cpus="0-1,8")
     rig = Rig(tree, holders=[Holder(gpu(0), 7), Holder(gpu(1), 8)])
-    assert [(s.name, s.pid) for s in rig.scan().states] == [("ONE_CORE", 7)]
+    devices = rig.scan().devices
+    assert [devices[gpu(n)].values["flag:ONE_CORE"] for n in (0, 1)] == [1.0, 0.0]
 
 
 def test_a_flag_ends_with_its_process(tree: Tree) -> None:
     tree.process(7, {DETAIL: "DETAIL"})
     rig = Rig(tree)
-    assert [state.name for state in rig.scan().states] == [DETAIL]
+    assert rig.seen() == {DETAIL}
     tree.ends(7)
     tree.process(8, {})
     rig.holders[:] = [Holder(gpu(0), 8)]
-    over = rig.scan()
-    assert over.states == ()
-    assert over.devices[gpu(0)].values[KEY] == 0.0
+    assert rig.device().values[KEY] == 0.0
 
 
 def test_a_program_that_was_started_in_its_place_is_looked_at_anew(tree: Tree) -> None:
@@ -169,7 +153,7 @@ def test_a_program_that_was_started_in_its_place_is_looked_at_anew(tree: Tree) -
     rig = Rig(tree)
     assert rig.seen()
     tree.process(7, {}, env_start=8192)  # exec
-    assert rig.seen() == {}
+    assert rig.seen() == set()
 
 
 def test_an_environment_that_is_overwritten_later_is_still_known(tree: Tree) -> None:
@@ -177,15 +161,13 @@ def test_an_environment_that_is_overwritten_later_is_still_known(tree: Tree) -> 
     rig = Rig(tree)
     assert rig.seen()
     tree.process(7, b"\0\0\0\0", ["title"])
-    assert rig.seen() == {DETAIL: "detail"}
+    assert rig.seen() == {DETAIL}
 
 
 def test_an_overwritten_environment_leaves_what_an_ancestor_has(tree: Tree) -> None:
     tree.process(6, {DETAIL: "DETAIL"})
     tree.process(7, b"ray::train\0\0\0", ["ray::train"], parent=6)
     scan = Rig(tree).scan()
-    (state,) = scan.states
-    assert state.source is FlagSource.ANCESTOR_ENVIRONMENT
     flags = scan.devices[gpu(0)]
     assert flags.values[KEY] == 1.0
     # Not seen on the launcher is not the same as not seen.
@@ -198,14 +180,14 @@ def test_an_overwritten_environment_leaves_what_an_ancestor_has(tree: Tree) -> N
 def test_an_overwritten_block_is_no_environment(tree: Tree, block: bytes) -> None:
     tree.process(7, block)
     scan = Rig(tree).scan()
-    assert (scan.states, scan.report.wiped) == ((), 1)
+    assert scan.report.wiped == 1
     assert KEY in scan.devices[gpu(0)].gaps
 
 
 def test_an_ancestor_of_another_cgroup_says_nothing_of_the_job(tree: Tree) -> None:
     tree.process(6, {DETAIL: "DETAIL"}, cgroup="/user.slice")
     tree.process(7, b"", parent=6)
-    assert Rig(tree).seen() == {}
+    assert Rig(tree).seen() == set()
 
 
 def test_an_environment_that_may_not_be_read_is_a_gap_and_is_told_once(
@@ -256,7 +238,7 @@ def test_a_process_that_ended_says_nothing(tree: Tree, state: str) -> None:
     tree.process(7, {DETAIL: "DETAIL"}, state=state)
     rig = Rig(tree, holders=[Holder(gpu(0), 7), Holder(gpu(0), 8)])
     scan = rig.scan()
-    assert (scan.states, dict(scan.devices), scan.report.problems) == ((), {}, ())
+    assert (dict(scan.devices), scan.report.problems) == ({}, ())
 
 
 def test_hidden_processes_are_told_from_ended_ones(tree: Tree) -> None:
@@ -272,7 +254,6 @@ def test_in_a_pid_namespace_of_its_own_nothing_is_looked_up(tree: Tree) -> None:
     link.unlink()
     link.symlink_to("pid:[4026532999]")
     scan = Rig(tree).scan()
-    assert scan.states == ()
     assert KEY in scan.devices[gpu(0)].gaps
     assert "PID namespace" in scan.report.problems[0]
 

@@ -17,7 +17,7 @@ from otel_ofu.export.metrics import EncoderOptions, MetricEncoder
 from otel_ofu.model import Entity, Window
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.store import Store
-from tests.evidence.flags.rig import BOOK, NOW_S, Rig
+from tests.evidence.flags.rig import BOOK, NOW_S, Rig, seen_in
 from tests.evidence.tree import Holder, Tree, gpu
 from tests.waiting import HANGS_S
 
@@ -78,8 +78,8 @@ def test_no_secret_leaves(
         tree.inside(pid, f"/{SECRET}.json", switches)
     rig = Rig(tree, holders=[Holder(gpu(0), 7), Holder(gpu(1), 8), Holder(gpu(2), 9)])
     scan = rig.scan()
-    assert "DEEPSPEED_TIMERS" in {state.name for state in scan.states}
-    assert len(scan.states) > 20  # much was flagged, so that much could have leaked
+    assert "DEEPSPEED_TIMERS" in seen_in(scan)
+    assert len(seen_in(scan)) > 20  # much was flagged, so that much could have leaked
     entities = {gpu(n): Entity("gpu", gpu(n), {"hw.id": gpu(n)}) for n in range(3)}
     observations = scan.observations(entities, Window(NOW_S - 30, NOW_S))
     registry = load_registry()
@@ -126,5 +126,5 @@ def test_of_a_real_process_the_flag_is_told_and_no_secret(caplog: pytest.LogCapt
         now_s = float(os.stat(f"/proc/{process.pid}").st_mtime)  # noqa: PTH116
         scan = scanner.scan(now_s)
         process.kill()
-    assert {"TORCH_DISTRIBUTED_DEBUG", "NO_CUDA_GRAPH"} <= {state.name for state in scan.states}
+    assert {"TORCH_DISTRIBUTED_DEBUG", "NO_CUDA_GRAPH"} <= seen_in(scan)
     assert SECRET not in written(scan) + caplog.text

@@ -1,27 +1,88 @@
 """One scan of all processes that hold a GPU.
 
-Enters: who holds which device. Leaves: a `FlagScan`. What could not be seen is in its report and
-its gaps.
+Enters: who holds which device. Leaves: a `FlagScan`: what flags of processes mean for each device.
+What could not be seen is in its report and its gaps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from otel_ofu.evidence.flags.catalogue import FlagCatalogue, key_of
-from otel_ofu.evidence.flags.judge import Answer, FlagEvaluator, FlagMatch
+from otel_ofu.evidence.flags.judge import Answer, FlagEvaluator
 from otel_ofu.evidence.flags.process import EvidenceReader, Lineage, ProcessEvidence
-from otel_ofu.evidence.flags.state import (
-    DeviceFlags,
-    FlagReport,
-    FlagScan,
-    FlagState,
-    Holder,
-)
 from otel_ofu.files.procfs import FOREIGN, REMEDY, AccessDeniedError, ProcFs
-from otel_ofu.model import Gap, GapReason
+from otel_ofu.model import Entity, Gap, GapReason, Observation, Window
 from otel_ofu.model.log_once import CountedLogOnce
+
+
+@dataclass(frozen=True, slots=True)
+class FlagReport:
+    """How the last scan went; `scanned_at_s` is None before the first.
+
+    `unread`: processes whose environment is not readable, `wiped` those that overwrote theirs.
+    `problems`: one line a cause. `counts`: kind -> how often since the start.
+    """
+
+    scanned_at_s: float | None = None
+    seconds: float = 0.0
+    processes: int = 0
+    unread: int = 0
+    wiped: int = 0
+    problems: tuple[str, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+class Holder(Protocol):
+    """A compute process on a device; pids are the host's."""
+
+    @property
+    def device_uuid(self) -> str: ...
+
+    @property
+    def pid(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFlags:
+    """By registry key: 1 for seen on some process of the device, 0 for not seen on any.
+
+    What could not be read is a gap.
+    """
+
+    values: Mapping[str, float]
+    gaps: Mapping[str, Gap]
+
+
+@dataclass(frozen=True, slots=True)
+class FlagScan:
+    """`ever`: keys that were 1 on some device since the start, for whoever leaves out the rest."""
+
+    devices: Mapping[str, DeviceFlags] = field(default_factory=dict)
+    ever: frozenset[str] = frozenset()
+    report: FlagReport = field(default_factory=FlagReport)
+
+    def observations(
+        self, entities: Mapping[str, Entity], window: Window, *, all_flags: bool = True
+    ) -> tuple[Observation, ...]:
+        """The flags as metrics of the GPUs whose entities are given, by device UUID.
+
+        `all_flags`: also those that were never seen, as zeros and gaps: for the store; without
+        them for export.
+        """
+        return tuple(self._observed(entities, window, None if all_flags else self.ever))
+
+    def _observed(
+        self, entities: Mapping[str, Entity], window: Window, only: frozenset[str] | None
+    ) -> Iterator[Observation]:
+        for uuid, flags in self.devices.items():
+            if uuid in entities:
+                values = {k: v for k, v in flags.values.items() if only is None or k in only}
+                gaps = {k: g for k, g in flags.gaps.items() if only is None or k in only}
+                yield Observation(entities[uuid], window, values, gaps)
+
 
 Answers = Mapping[str, Answer]
 
@@ -73,17 +134,19 @@ class Scan:
     def run(self, inputs: ScanInputs) -> FlagScan:
         """Never waits for a lock of ours, but /proc may hang."""
         evidence = self._evidence({holder.pid for holder in inputs.holders}, inputs.avoided)
-        states: list[FlagState] = []
+        held = sorted({(holder.device_uuid, holder.pid) for holder in inputs.holders})
         answers: dict[str, list[Answers]] = {}
-        for uuid, pid in sorted({(h.device_uuid, h.pid) for h in inputs.holders}):
+        for uuid, pid in held:
             seen = evidence.get(pid)
-            if seen is None:
-                answers.setdefault(uuid, []).extend([{}] if pid in evidence else [])
-                continue
-            judged = self._judged((uuid, pid), seen, inputs.architectures.get(uuid, ""))
-            answers.setdefault(uuid, []).append(judged)
-            states += self._states(uuid, pid, judged)
-        return self._put_together(inputs, states, answers, evidence)
+            if seen is not None:
+                judged = self._judged((uuid, pid), seen, inputs.architectures.get(uuid, ""))
+                answers.setdefault(uuid, []).append(judged)
+            elif pid in evidence:
+                answers.setdefault(uuid, []).append({})
+        self._verdicts = {key: self._verdicts[key] for key in held if key in self._verdicts}
+        devices = {uuid: self._device(each) for uuid, each in answers.items()}
+        self._ever |= {key for flags in devices.values() for key, on in flags.values.items() if on}
+        return FlagScan(devices, self._ever, self._report(inputs.now_s, evidence))
 
     def _evidence(self, pids: set[int], avoided: int | None) -> dict[int, ProcessEvidence | None]:
         """None for a process that is there and not readable."""
@@ -124,37 +187,13 @@ class Scan:
             known = self._verdicts[key] = (seen, architecture, answers)
         return known[2]
 
-    def _states(self, uuid: str, pid: int, judged: Answers) -> Iterator[FlagState]:
-        for flag in self._catalogue.watched:
-            answer = judged[flag.id]
-            if isinstance(answer, FlagMatch):
-                yield FlagState(flag.id, answer.value, pid, uuid, answer.source, flag.severity)
-
-    def _put_together(
-        self,
-        inputs: ScanInputs,
-        states: list[FlagState],
-        answers: Mapping[str, Sequence[Answers]],
-        evidence: Mapping[int, ProcessEvidence | None],
-    ) -> FlagScan:
-        states.sort(key=lambda s: (-int(s.severity[1:]), s.name, s.device_uuid, s.pid))
-        self._ever |= {key_of(state.name) for state in states}
-        held = {(holder.device_uuid, holder.pid) for holder in inputs.holders}
-        self._verdicts = {key: v for key, v in self._verdicts.items() if key in held}
-        return FlagScan(
-            states=tuple(states),
-            devices={uuid: self._device(each) for uuid, each in answers.items() if each},
-            ever=self._ever,
-            report=self._report(inputs.now_s, evidence),
-        )
-
     def _device(self, answers: Sequence[Answers]) -> DeviceFlags:
         values: dict[str, float] = {}
         gaps: dict[str, Gap] = {}
         for flag in self._catalogue.watched:
             given = [each.get(flag.id, UNSEEN) for each in answers]
             gap = next((answer for answer in given if isinstance(answer, Gap)), None)
-            if any(isinstance(answer, FlagMatch) for answer in given):
+            if any(answer is True for answer in given):
                 values[key_of(flag.id)] = 1.0
             elif gap is not None:
                 gaps[key_of(flag.id)] = gap
