@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from otel_ofu.notify.alert import written_label
 from otel_ofu.notify.matchers import Labels, Matcher, all_match, parse_matcher
 from otel_ofu.notify.settings import RouteConfig, RouteSettings
-from otel_ofu.notify.time_intervals import TimeInterval, parse_interval
+from otel_ofu.notify.time_intervals import TimeIntervalConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,8 @@ class AlertRoute:
     goes_on: bool
     group_by: Sequence[str] | None
     timing: Timing
-    mute: Sequence[TimeInterval] = ()
-    active: Sequence[TimeInterval] = ()
+    mute: Sequence[TimeIntervalConfig] = ()
+    active: Sequence[TimeIntervalConfig] = ()
 
     @property
     def key(self) -> str:
@@ -87,8 +87,8 @@ class AlertRoutes:
 
 
 def build_routes(settings: RouteSettings) -> AlertRoutes:
-    """ValueError for a bad matcher, interval or name; `check` reports all of them."""
-    intervals = {i.name: parse_interval(i) for i in settings.time_intervals}
+    """ValueError for a bad matcher or name; `mistakes` has all of them."""
+    intervals = {interval.name: interval for interval in settings.time_intervals}
     default = AlertRoute(
         path="{}",
         receiver=settings.receiver,
@@ -111,7 +111,7 @@ def group_names(names: Sequence[str]) -> Sequence[str] | None:
 
 
 def _route(
-    default: AlertRoute, config: RouteConfig, intervals: Mapping[str, TimeInterval]
+    default: AlertRoute, config: RouteConfig, intervals: Mapping[str, TimeIntervalConfig]
 ) -> AlertRoute:
     matchers = [parse_matcher(text) for text in config.matchers]
     group_by = default.group_by if config.group_by is None else group_names(config.group_by)
@@ -135,7 +135,9 @@ def _timing(default: Timing, config: RouteConfig) -> Timing:
     )
 
 
-def _named(names: Sequence[str], intervals: Mapping[str, TimeInterval]) -> Sequence[TimeInterval]:
+def _named(
+    names: Sequence[str], intervals: Mapping[str, TimeIntervalConfig]
+) -> Sequence[TimeIntervalConfig]:
     try:
         return [intervals[name] for name in names]
     except KeyError as error:

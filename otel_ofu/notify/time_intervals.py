@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Annotated
 from zoneinfo import ZoneInfo
@@ -74,8 +73,13 @@ class TimeRange(Settings, frozen=True, kw_only=True):
                 why = "the end has to be later; a night is two ranges, 22:00 to 24:00 and 00:00"
                 yield (), f"{self.start_time} to {self.end_time}: {why} to 06:00"
 
+    def holds(self, minute: int) -> bool:
+        return _minute(self.start_time) <= minute < _minute(self.end_time)
+
 
 class TimeSpanConfig(Settings, frozen=True, kw_only=True):
+    """Ranges include both ends, but times of the day, whose end is excluded. Empty: always."""
+
     times: list[TimeRange] = msgspec.field(default_factory=list)
     weekdays: list[Annotated[str, ParsedText(_weekdays, required=True)]] = msgspec.field(
         default_factory=list
@@ -91,63 +95,29 @@ class TimeSpanConfig(Settings, frozen=True, kw_only=True):
     )
     location: Annotated[str, ParsedText(parse_zone, required=True)] = "UTC"
 
+    def holds(self, now_s: float) -> bool:
+        now = datetime.fromtimestamp(now_s, parse_zone(self.location))
+        minute, last = now.hour * 60 + now.minute, calendar.monthrange(now.year, now.month)[1]
+        days = [
+            (_from_end(a, last), _from_end(b, last))
+            for a, b in map(_days_of_month, self.days_of_month)
+        ]
+        return (
+            (not self.times or any(t.holds(minute) for t in self.times))
+            and _within(map(_weekdays, self.weekdays), now.weekday())
+            and _within(days, now.day)
+            and _within(map(_months, self.months), now.month)
+            and _within(map(_years, self.years), now.year)
+        )
+
 
 class TimeIntervalConfig(Settings, frozen=True, kw_only=True):
     name: str
     time_intervals: list[TimeSpanConfig]
 
-
-@dataclass(frozen=True, slots=True)
-class TimeSpan:
-    """Ranges include both ends, but minutes of the day, whose end is excluded. Empty: always."""
-
-    minutes: Sequence[Range]
-    weekdays: Sequence[Range]
-    days_of_month: Sequence[Range]
-    months: Sequence[Range]
-    years: Sequence[Range]
-    zone: tzinfo
-
     def holds(self, now_s: float) -> bool:
-        now = datetime.fromtimestamp(now_s, self.zone)
-        minute = now.hour * 60 + now.minute
-        return (
-            (not self.minutes or any(a <= minute < b for a, b in self.minutes))
-            and _within(self.weekdays, now.weekday())
-            and self._day(now)
-            and _within(self.months, now.month)
-            and _within(self.years, now.year)
-        )
-
-    def _day(self, now: datetime) -> bool:
-        last = calendar.monthrange(now.year, now.month)[1]
-        ranges = [(_from_end(a, last), _from_end(b, last)) for a, b in self.days_of_month]
-        return _within(ranges, now.day)
-
-
-@dataclass(frozen=True, slots=True)
-class TimeInterval:
-    name: str
-    spans: Sequence[TimeSpan]
-
-    def holds(self, now_s: float) -> bool:
-        return any(span.holds(now_s) for span in self.spans)
-
-
-def parse_interval(config: TimeIntervalConfig) -> TimeInterval:
-    """ValueError for a part that cannot be read."""
-    return TimeInterval(config.name, [_span(span) for span in config.time_intervals])
-
-
-def _span(config: TimeSpanConfig) -> TimeSpan:
-    return TimeSpan(
-        [(_minute(times.start_time), _minute(times.end_time)) for times in config.times],
-        [_weekdays(text) for text in config.weekdays],
-        [_days_of_month(text) for text in config.days_of_month],
-        [_months(text) for text in config.months],
-        [_years(text) for text in config.years],
-        parse_zone(config.location),
-    )
+        """ValueError for a part that cannot be read; so its `mistakes` come first."""
+        return any(span.holds(now_s) for span in self.time_intervals)
 
 
 def _range(text: str, parse: _Parse, allowed: str) -> Range:
@@ -181,8 +151,9 @@ def _bounded(number: int, least: int, most: int) -> int:
     return number
 
 
-def _within(ranges: Sequence[Range], value: int) -> bool:
-    return not ranges or any(a <= value <= b for a, b in ranges)
+def _within(ranges: Iterable[Range], value: int) -> bool:
+    known = list(ranges)
+    return not known or any(a <= value <= b for a, b in known)
 
 
 def _from_end(day: int, last: int) -> int:

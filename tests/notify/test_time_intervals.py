@@ -13,7 +13,6 @@ from otel_ofu.notify.time_intervals import (
     TimeIntervalConfig,
     TimeRange,
     TimeSpanConfig,
-    parse_interval,
 )
 
 BERLIN = "Europe/Berlin"
@@ -21,7 +20,7 @@ BERLIN = "Europe/Berlin"
 
 def holds(span: TimeSpanConfig, when: str, zone: str = BERLIN) -> bool:
     now_s = datetime.fromisoformat(when).replace(tzinfo=ZoneInfo(zone)).timestamp()
-    return parse_interval(TimeIntervalConfig(name="x", time_intervals=[span])).holds(now_s)
+    return TimeIntervalConfig(name="x", time_intervals=[span]).holds(now_s)
 
 
 @pytest.mark.parametrize(

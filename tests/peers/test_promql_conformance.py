@@ -36,7 +36,7 @@ from otel_ofu.rules.language.syntax import (
 )
 from otel_ofu.rules.lifecycle.evaluation import StoreLastSeen
 from otel_ofu.rules.numpy.engine import NumpyEngine
-from otel_ofu.rules.promql.compiler import alert_query, verdict_query
+from otel_ofu.rules.promql.compiler import alert_query
 from otel_ofu.rules.promql.engine import PromqlEngine, PromqlLastSeen
 from otel_ofu.rules.promql.ruler import TARGETS, export_rules
 from otel_ofu.rules.promql.samples import NotInPromqlError
@@ -50,6 +50,7 @@ from tests.peers.peer import run_tool
 from tests.peers.processes import Prometheus
 from tests.properties import examples
 from tests.rules.promql.fleet import STEP_S, Fleet, fleet_registry, small_fleet
+from tests.rules.promql.queries import verdict_query
 from tests.rules.trees import conditions
 
 pytestmark = pytest.mark.peer

@@ -97,11 +97,6 @@ def parse_condition(text: str, each: EntityKind, registry: Registry) -> Expressi
     return Expression(text, each, root)
 
 
-def parse_value(text: str, each: EntityKind, registry: Registry) -> Expression:
-    """Any expression on `each`, number or condition. Raises LanguageError."""
-    return Expression(text, each, _parse(text, each, registry))
-
-
 def _parse(text: str, each: EntityKind, registry: Registry) -> Node:
     tree = parse_tree(text)
     checker = Checker(registry)

@@ -256,15 +256,10 @@ def alert_query(expression: Expression, registry: Registry, settings: CompilerSe
 
     NotInPromqlError.
     """
-    return checked_text(_compiler(expression, registry, settings).holds(_condition(expression)))
-
-
-def verdict_query(expression: Expression, registry: Registry, settings: CompilerSettings) -> str:
-    """1 for each entity for which a condition holds, 0 where it fails; no sample: unknown.
-
-    NotInPromqlError.
-    """
-    return checked_text(_compiler(expression, registry, settings).verdict(_condition(expression)))
+    if not isinstance(expression.root, Boolean):
+        raise TypeError(f"{expression.text}: a number, not a condition")
+    compiler = Compiler(MetricVectors(registry, settings, expression.each))
+    return checked_text(compiler.holds(expression.root))
 
 
 def silence_query(
@@ -272,22 +267,3 @@ def silence_query(
 ) -> str:
     """The entities that there are and that were not seen for `after_s`."""
     return checked_text(MetricVectors(registry, settings, each).silent(after_s))
-
-
-def value_query(
-    expression: Expression, node: Numeric, registry: Registry, settings: CompilerSettings
-) -> str:
-    """The value of a sub-expression for each entity; no sample: no value. NotInPromqlError."""
-    compiler = _compiler(expression, registry, settings)
-    value = compiler.value(node)
-    return checked_text(None if value is None else compiler.everywhere(value))
-
-
-def _compiler(expression: Expression, registry: Registry, settings: CompilerSettings) -> Compiler:
-    return Compiler(MetricVectors(registry, settings, expression.each))
-
-
-def _condition(expression: Expression) -> Boolean:
-    if isinstance(expression.root, Boolean):
-        return expression.root
-    raise TypeError(f"{expression.text}: a number, not a condition")

@@ -20,9 +20,10 @@ from otel_ofu.rules.language.language import parse_condition
 from otel_ofu.rules.language.printing import to_text
 from otel_ofu.rules.language.syntax import Expression, walk
 from otel_ofu.rules.numpy.engine import NumpyEngine
-from otel_ofu.rules.promql.compiler import alert_query, verdict_query
+from otel_ofu.rules.promql.compiler import alert_query
 from otel_ofu.rules.promql.vectors import CompilerSettings
 from otel_ofu.rules.verdicts import UNKNOWN, Condition
+from tests.rules.promql.queries import verdict_query
 from tests.store.fleets import START_S, Bench, gpu, seen
 
 REGISTRY = load_registry()

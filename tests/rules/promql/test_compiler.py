@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.export.prometheus import PageOptions, PrometheusPage
 from otel_ofu.model import Entity, EntityKind, Observation, Window
-from otel_ofu.rules.language.language import parse_condition, parse_value
+from otel_ofu.rules.language.language import parse_condition
 from otel_ofu.rules.language.syntax import (
     And,
     Boolean,
@@ -28,11 +28,10 @@ from otel_ofu.rules.promql.compiler import (
     MAX_CHARACTERS,
     NOTHING,
     alert_query,
-    value_query,
-    verdict_query,
 )
 from otel_ofu.rules.promql.samples import NotInPromqlError
 from otel_ofu.rules.promql.vectors import CompilerSettings, duration, quoted
+from tests.rules.promql.queries import value_query, verdict_query
 from tests.rules.trees import conditions
 
 REGISTRY = load_registry()
@@ -202,9 +201,9 @@ def test_values_of_parts_can_be_asked_for() -> None:
     assert isinstance(whole.root, Compare)
     text = value_query(whole, whole.root.right, REGISTRY, CompilerSettings())
     assert text.endswith(PRESENT)
-    nothing = parse_value("ofu / 0", "gpu", REGISTRY)
-    assert not isinstance(nothing.root, Boolean)
-    assert value_query(nothing, nothing.root, REGISTRY, CompilerSettings()) == NOTHING
+    nothing = parse_condition("ofu / 0 > 1", "gpu", REGISTRY)
+    assert isinstance(nothing.root, Compare)
+    assert value_query(nothing, nothing.root.left, REGISTRY, CompilerSettings()) == NOTHING
 
 
 def test_a_metric_that_nobody_exports_is_told() -> None:
@@ -235,7 +234,7 @@ def test_what_would_be_too_long_is_told_and_not_sent() -> None:
 
 def test_a_number_is_no_condition() -> None:
     with pytest.raises(TypeError, match="not a condition"):
-        alert_query(parse_value("ofu", "gpu", REGISTRY), REGISTRY, CompilerSettings())
+        alert_query(Expression("ofu", "gpu", Latest("ofu")), REGISTRY, CompilerSettings())
 
 
 @given(conditions("gpu"))

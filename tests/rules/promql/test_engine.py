@@ -25,12 +25,13 @@ from otel_ofu.rules.language.syntax import (
     Over,
 )
 from otel_ofu.rules.lifecycle.evaluation import judge_silence
-from otel_ofu.rules.promql.compiler import Compiler, checked_text, value_query
+from otel_ofu.rules.promql.compiler import Compiler, checked_text
 from otel_ofu.rules.promql.engine import PromqlEngine, PromqlLastSeen
 from otel_ofu.rules.promql.samples import MetricVectors, NotInPromqlError
 from otel_ofu.rules.promql.server import QueryError, Sample, ServerUnavailableError
 from otel_ofu.rules.promql.vectors import CompilerSettings
 from otel_ofu.rules.verdicts import CLEAR, HOLDS, UNKNOWN, Condition, Judgement, VerdictRound
+from tests.rules.promql.queries import value_query
 
 REGISTRY = load_registry()
 AT_S = 1_700_000_000.0
