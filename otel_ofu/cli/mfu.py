@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from otel_ofu.catalog.skus import PRECISIONS, Sku, load_skus
+from otel_ofu.cli import options
 from otel_ofu.derive.gemm import DEFAULT_TILE, MOST, TILE_K, GemmBreakdown
 from otel_ofu.mfu.flops import (
     CommonMistake,
@@ -99,11 +100,11 @@ def _check_together(arguments: argparse.Namespace) -> None:
     ]
     if given and gemm:
         shown = "CONFIG.json" if given[0] == "config" else _option(given[0])
-        raise _mistake(f"{shown} and --gemm are for two questions; leave one out")
+        raise options.misused(f"{shown} and --gemm are for two questions; leave one out")
     if given:
-        raise _mistake(f"{_option(given[0])} belongs to --gemm; add --gemm MxNxK")
+        raise options.misused(f"{_option(given[0])} belongs to --gemm; add --gemm MxNxK")
     if not gemm and arguments.config is None:
-        raise _mistake("no model is given; add CONFIG.json, or --gemm MxNxK for one product")
+        raise options.misused("no model is given; add CONFIG.json, or --gemm MxNxK for one product")
 
 
 def _option(name: str) -> str:
@@ -114,7 +115,7 @@ def _of_gemm(arguments: argparse.Namespace) -> int:
     try:
         return _run_gemm(arguments, _sku(arguments.gpu) if arguments.gpu else None)
     except ValueError as error:
-        raise _mistake(str(error)) from error
+        raise options.misused(str(error)) from error
 
 
 def _residual(mfu: float, ofu: float, verdict: MfuAssessment) -> Iterator[str]:
@@ -140,13 +141,13 @@ def _ofu(arguments: argparse.Namespace) -> float | None:
     if text is None:
         return None
     if arguments.tokens_per_s_per_gpu is None:
-        raise _mistake("--ofu is compared with a run; add --tokens-per-s-per-gpu and --gpu")
+        raise options.misused("--ofu is compared with a run; add --tokens-per-s-per-gpu and --gpu")
     try:
         ofu = float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
     except ValueError:
         ofu = math.nan
     if not 0 < ofu <= MOST_OFU:
-        raise _mistake(f"--ofu {text!r} is not an OFU; allowed: above 0, as in 41% or 0.41")
+        raise options.misused(f"--ofu {text!r} is not an OFU; allowed: above 0, as in 41% or 0.41")
     return ofu
 
 
@@ -166,23 +167,19 @@ def _measured(arguments: argparse.Namespace) -> JobRun | None:
     if tokens is None and arguments.gpu is None:
         return None
     if tokens is None or arguments.gpu is None:
-        raise _mistake("--tokens-per-s-per-gpu and --gpu belong together")
+        raise options.misused("--tokens-per-s-per-gpu and --gpu belong together")
     try:
         return JobRun(tokens, _sku(arguments.gpu), arguments.precision)
     except ValueError as error:
-        raise _mistake(str(error)) from error
+        raise options.misused(str(error)) from error
 
 
 def _sku(name: str) -> Sku:
     skus = load_skus()
     found = skus.by_id.get(name) or skus.match(name)
     if found is None:
-        raise _mistake(f"--gpu {name!r} is not known; known: {', '.join(skus.by_id)}")
+        raise options.misused(f"--gpu {name!r} is not known; known: {', '.join(skus.by_id)}")
     return found
-
-
-def _mistake(text: str) -> ConfigError:
-    return ConfigError([Problem("command line", 0, 0, text)])
 
 
 _SIZES = re.compile(r"[0-9]{1,8}(?:[xX][0-9]{1,8}){1,2}")

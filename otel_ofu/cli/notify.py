@@ -11,7 +11,6 @@ import os
 
 from otel_ofu.cli import options
 from otel_ofu.model.clock import SystemClock
-from otel_ofu.model.errors import ConfigError, Problem
 from otel_ofu.notify import send_test
 
 
@@ -30,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         results = send_test(config.route, arguments.test, SystemClock(), os.environ)
     except ValueError as error:
-        raise ConfigError([Problem("--test", 0, 0, str(error))]) from error
+        raise options.misused(str(error), "--test") from error
     for result in results:
         print(f"{'-' if result.problem else '+'} {result.endpoint}  {result.problem or 'taken'}")
     return 1 if any(result.problem for result in results) else 0

@@ -13,6 +13,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, TextIO, TypeVar
 
 from otel_ofu.config import Config, load_config
@@ -23,6 +24,9 @@ from otel_ofu.model.errors import ConfigError, Problem
 log = logging.getLogger("otel_ofu")
 
 T = TypeVar("T", bound=Settings)
+# Starting values: how often a line is written over on a terminal, and added to a log.
+TERMINAL_S, LOG_S = 0.5, 15.0
+
 Verbs = Any  # argparse._SubParsersAction, which has no public name
 
 
@@ -109,9 +113,37 @@ def logging_to_stderr(level: str) -> None:
     )
 
 
+def misused(message: str, where: str = "command line") -> ConfigError:
+    """A mistake in the arguments; `where`: the option or the verb."""
+    return ConfigError([Problem(where, 0, 0, message)])
+
+
 def refuse_both(first: str, second: str, given: Sequence[bool]) -> None:
     """ConfigError when both were given."""
     if all(given):
-        raise ConfigError(
-            [Problem("command line", 0, 0, f"{first} and {second} exclude each other")]
-        )
+        raise misused(f"{first} and {second} exclude each other")
+
+
+class Progress:
+    """Where a long run has come to: a line that is written over, or now and then one in a log."""
+
+    def __init__(self) -> None:
+        self._terminal = sys.stderr.isatty()
+        self._written_s = time.monotonic()
+        self._open = False
+
+    def at(self, text: str, time_s: float) -> None:
+        now_s = time.monotonic()
+        if now_s - self._written_s < (TERMINAL_S if self._terminal else LOG_S):
+            return
+        self._written_s = now_s
+        text = f"{text}: {datetime.fromtimestamp(time_s, UTC):%Y-%m-%d %H:%M}"
+        if self._terminal:
+            self._open = True
+            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        if self._open:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

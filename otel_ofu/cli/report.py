@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import closing
@@ -20,9 +19,9 @@ from otel_ofu.app.report_prometheus import read_prometheus, time_buckets
 from otel_ofu.app.report_recordings import read_recordings, read_reports
 from otel_ofu.cli import options
 from otel_ofu.files.settings import Duration
-from otel_ofu.model.errors import ConfigError, OtelOfuError, Problem
+from otel_ofu.model.errors import OtelOfuError
 from otel_ofu.report import MfuReport, ReportBuilder, csv_text, json_text, page, report_of
-from otel_ofu.report.text import counted, moment
+from otel_ofu.report.text import counted
 from otel_ofu.rules.promql.server import QueryClient
 from otel_ofu.rules.settings import ServerSettings
 from otel_ofu.sources.recording import read_column_map
@@ -30,7 +29,6 @@ from otel_ofu.sources.recording import read_column_map
 DEFAULT_SINCE_S = 86400.0
 QUERY_TIMEOUT = Duration(30)
 """Starting value: a query over a day of a whole fleet."""
-TERMINAL_S, LOG_S = 0.5, 15.0
 RECORDING_STEP_S = 30.0
 
 
@@ -86,7 +84,7 @@ def _add_server(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     _check(arguments)
     outputs = _outputs(arguments)
-    progress = _Progress()
+    progress = options.Progress()
     made = _from_server(arguments, progress) if arguments.url else _recorded(arguments, progress)
     progress.end()
     texts = (page(made, f"otel-ofu {__version__}"), csv_text(made), json_text(made))
@@ -97,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _recorded(arguments: argparse.Namespace, progress: _Progress) -> MfuReport:
+def _recorded(arguments: argparse.Namespace, progress: options.Progress) -> MfuReport:
     config = options.config_of(arguments)
     columns = read_column_map(arguments.columns) if arguments.columns else None
     gather = ReportBuilder(arguments.target_ofu, RECORDING_STEP_S, arguments.job)
@@ -107,7 +105,7 @@ def _recorded(arguments: argparse.Namespace, progress: _Progress) -> MfuReport:
     return report_of(gather, [*paths, *arguments.reports], notes)
 
 
-def _from_server(arguments: argparse.Namespace, progress: _Progress) -> MfuReport:
+def _from_server(arguments: argparse.Namespace, progress: options.Progress) -> MfuReport:
     now_s = time.time()
     until_s = arguments.until(now_s) if arguments.until else now_s
     since_s = arguments.since(now_s) if arguments.since else until_s - DEFAULT_SINCE_S
@@ -136,23 +134,25 @@ def _settings(arguments: argparse.Namespace) -> ServerSettings:
 def _check(arguments: argparse.Namespace) -> None:
     options.refuse_both("RECORDING", "--from", [bool(arguments.recordings), bool(arguments.url)])
     if not arguments.recordings and not arguments.url:
-        raise _misused("name recordings, or --from URL")
+        raise options.misused("name recordings, or --from URL")
     if arguments.url and (arguments.reports or arguments.job or arguments.columns):
-        raise _misused("--reports, --job and --columns go with recordings, not with --from")
+        raise options.misused("--reports, --job and --columns go with recordings, not with --from")
     if not arguments.url and (arguments.since or arguments.until or arguments.step):
-        raise _misused("--since, --until and --step go with --from; recordings are taken whole")
+        raise options.misused(
+            "--since, --until and --step go with --from; recordings are taken whole"
+        )
 
 
 def _outputs(arguments: argparse.Namespace) -> tuple[Path, Path, Path]:
     """The page, the CSV and the JSON; never a file that is read."""
     html = Path(arguments.output)
     if html.suffix.lower() not in (".html", ".htm"):
-        raise _misused(f"--output {html}: a name that ends in .html")
+        raise options.misused(f"--output {html}: a name that ends in .html")
     outputs = (html, html.with_suffix(".csv"), html.with_suffix(".json"))
     read = {Path(path).resolve() for path in (*arguments.recordings, *arguments.reports)}
     for path in outputs:
         if path.resolve() in read:
-            raise _misused(f"{path} is read, and would be written; another --output")
+            raise options.misused(f"{path} is read, and would be written; another --output")
     return outputs
 
 
@@ -201,32 +201,3 @@ def _moment(text: str) -> _Moment:
     except ValueError:
         return _Moment(options.duration(text), 0.0)
     return _Moment(None, (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp())
-
-
-def _misused(message: str) -> ConfigError:
-    return ConfigError([Problem("command line", 0, 0, message)])
-
-
-class _Progress:
-    """Where a long run has come to: a line that is written over, or now and then one in a log."""
-
-    def __init__(self) -> None:
-        self._terminal = sys.stderr.isatty()
-        self._written_s = time.monotonic()
-        self._open = False
-
-    def at(self, text: str, time_s: float) -> None:
-        now_s = time.monotonic()
-        if now_s - self._written_s < (TERMINAL_S if self._terminal else LOG_S):
-            return
-        self._written_s = now_s
-        text = f"{text}: {moment(time_s)}"
-        if self._terminal:
-            self._open = True
-            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
-        else:
-            print(text, file=sys.stderr, flush=True)
-
-    def end(self) -> None:
-        if self._open:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

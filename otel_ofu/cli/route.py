@@ -9,7 +9,6 @@ import argparse
 
 from otel_ofu.cli import options
 from otel_ofu.model.clock import SystemClock
-from otel_ofu.model.errors import ConfigError, Problem
 from otel_ofu.notify import explain, parse_labels
 
 
@@ -32,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         labels = parse_labels(arguments.explain)
     except ValueError as error:
-        raise ConfigError([Problem("--explain", 0, 0, str(error))]) from error
+        raise options.misused(str(error), "--explain") from error
     for line in explain(config.route, labels, SystemClock().now_s()):
         print(line)
     return 0

@@ -8,10 +8,10 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import sys
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from shutil import copytree
 
@@ -24,7 +24,8 @@ from otel_ofu.config import Config
 from otel_ofu.files.shipped import shipped
 from otel_ofu.model import Observation
 from otel_ofu.model.clock import SystemClock
-from otel_ofu.model.errors import ConfigError, OtelOfuError, Problem
+from otel_ofu.model.errors import OtelOfuError
+from otel_ofu.report.text import counted
 from otel_ofu.rules.backtest import BacktestResult, Episode, backtest, differences
 from otel_ofu.rules.files.load import load_rules
 from otel_ofu.rules.files.rule import Rule, RuleSet
@@ -73,10 +74,10 @@ def add_explain(kinds: options.Verbs) -> None:
 def rules_in(files: Sequence[str], causes: Collection[str] | None = None) -> RuleSet:
     """The rules of the files, which may list `causes`. Raises ConfigError also without a rule."""
     if "" in files:
-        raise ConfigError([Problem("command line", 0, 0, "'' is not a file")])
+        raise options.misused("'' is not a file")
     rules = load_rules(files or [shipped("rules")], load_registry(), causes)
     if not written(rules):
-        raise ConfigError([Problem(", ".join(files), 0, 0, "no rules in it")])
+        raise options.misused("no rules in it", ", ".join(files))
     return rules
 
 
@@ -85,38 +86,23 @@ def written(rules: RuleSet) -> list[str]:
     return [rule.name for rule in rules if rule.position.path != BUILT_IN]
 
 
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def run_backtest(arguments: argparse.Namespace) -> int:
     """What would have fired, when, for how long; with --diff, what differs."""
     config = options.config_of(arguments)
     sets = [rules_in(arguments.rules)] + ([rules_in(arguments.diff)] if arguments.diff else [])
-    pasts = backtest(
-        _ticks(config, arguments.recordings), sets, load_registry(), progress=_Progress().at
-    )
+    progress = options.Progress()
+    ticks, shown = _ticks(config, arguments.recordings), partial(progress.at, "backtest")
+    pasts = backtest(ticks, sets, load_registry(), progress=shown)
+    progress.end()
     past = pasts[0]
     print(
         f"{past.ticks} rounds over {past.gpu_days:.2f} GPU-days, "
-        f"{_counted(len(past.episodes), 'finding')} of {_counted(len(written(sets[0])), 'rule')}"
+        f"{counted(len(past.episodes), 'finding')} of {counted(len(written(sets[0])), 'rule')}"
     )
     lines = _differences(pasts) if len(pasts) > 1 else (_episode(e, past) for e in past.episodes)
     for line in lines:
         print(line)
     return 0
-
-
-class _Progress:
-    """A line on the terminal that is written over, and nothing elsewhere."""
-
-    def __init__(self) -> None:
-        self._count = 0
-
-    def at(self, now_s: float) -> None:
-        self._count += 1
-        if self._count % 500 == 0 and sys.stderr.isatty():
-            print(f"\r{_time(now_s)}  {self._count} rounds", end="", file=sys.stderr, flush=True)
 
 
 def _ticks(
@@ -189,7 +175,7 @@ def _named(rules: RuleSet, name: str) -> Rule:
         if rule.name == name:
             return rule
     names = ", ".join(rule.name for rule in rules)
-    raise ConfigError([Problem("rules explain", 0, 0, f"no rule {name!r}; there are: {names}")])
+    raise options.misused(f"no rule {name!r}; there are: {names}", "rules explain")
 
 
 def _recorded(config: Config, path: str) -> Store:

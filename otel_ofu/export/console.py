@@ -72,9 +72,8 @@ def rows(observations: Sequence[Observation]) -> tuple[list[GpuRow], list[str]]:
 
 def has_nothing_new(observations: Sequence[Observation]) -> bool:
     """Whether all cells are merely not due yet: the exporter refreshes less often than we read."""
-    gaps = [o.gaps.get(column.key) for o in observations for column in COLUMNS]
-    values = any(column.key in o.values for o in observations for column in COLUMNS)
-    return not values and all(g is None or g.reason is GapReason.NOT_READY for g in gaps)
+    cells = [(o, column.key) for o in observations for column in COLUMNS]
+    return not any(key in o.values or (key in o.gaps and not o.is_to_come(key)) for o, key in cells)
 
 
 def _row(observation: Observation) -> GpuRow:

@@ -13,8 +13,14 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationSc
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeLogs, SeverityNumber
 
 from otel_ofu.export.request import EncodedResource, RequestLimits, bundle
-from otel_ofu.export.resource import EntityKey, entity_key, key_values, resource_of, unix_nano
-from otel_ofu.export.resource_metrics import SCOPE_NAME
+from otel_ofu.export.resource import (
+    SCOPE_NAME,
+    EntityKey,
+    entity_key,
+    key_values,
+    resource_of,
+    unix_nano,
+)
 from otel_ofu.model import Attribute
 from otel_ofu.model.event import Event
 from otel_ofu.outbox.batch import Body

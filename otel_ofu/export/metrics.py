@@ -12,15 +12,17 @@ from itertools import chain
 
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.export.request import EncodedResource, RequestLimits, bundle
-from otel_ofu.export.resource import EntityKey, entity_key, unix_nano
-from otel_ofu.export.resource_metrics import (
+from otel_ofu.export.resource import (
+    EntityKey,
     EntityState,
     KeyPlans,
     ResourceMetricsBuilder,
     copied_attributes,
+    entity_key,
     new_entity_state,
+    unix_nano,
 )
-from otel_ofu.model import Attribute, GapReason, Observation, Window
+from otel_ofu.model import Attribute, Observation, Window
 from otel_ofu.net.fast_protobuf import require_fast_protobuf
 from otel_ofu.outbox.batch import Body
 
@@ -125,7 +127,7 @@ class MetricEncoder:
         for key, start_ns in before.items():
             if key in state.live:
                 continue
-            if any(_is_to_come(o, key) for o in group):
+            if any(o.is_to_come(key) for o in group):
                 state.live[key] = start_ns
             else:
                 builder.end(key, (start_ns, gone_ns if is_over else state.last_end_ns))
@@ -169,12 +171,6 @@ class MetricEncoder:
         if not self._unknown:
             _log.error("metric %r is not in the registry and is not exported", key)
         self._unknown += 1
-
-
-def _is_to_come(observation: Observation, key: str) -> bool:
-    """Whether the key has no value only because none is due yet."""
-    gap = observation.gaps.get(key)
-    return gap is not None and gap.reason is GapReason.NOT_READY
 
 
 def _begins(state: EntityState, key: str, start_ns: int) -> bool:

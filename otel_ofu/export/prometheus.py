@@ -18,7 +18,7 @@ from otel_ofu.catalog.prometheus_names import (
 from otel_ofu.catalog.registry import Metric, Registry
 from otel_ofu.export.resource import hw_id, known_attributes
 from otel_ofu.export.settings import PrometheusSettings, page_address
-from otel_ofu.model import Attribute, Entity, GapReason, Observation
+from otel_ofu.model import Attribute, Entity, Observation
 from otel_ofu.model.labels import label_name
 from otel_ofu.net.http_limits import HttpLimits
 from otel_ofu.net.http_server import HttpServer
@@ -150,7 +150,7 @@ class PrometheusPage:
 def _values(group: Sequence[Observation], old: _Held | None) -> dict[str, tuple[float, float]]:
     """The values of one round of an entity: the newest of each key, of equally new the later."""
     kept = old.values if old else {}
-    found = {key: held for key, held in kept.items() if any(_is_to_come(o, key) for o in group)}
+    found = {key: held for key, held in kept.items() if any(o.is_to_come(key) for o in group)}
     for observation in sorted(group, key=lambda o: o.window.end_s):
         end_s = observation.window.end_s
         found |= {key: (value, end_s) for key, value in observation.values.items()}
@@ -162,11 +162,6 @@ def _on_points(group: Sequence[Observation]) -> Mapping[str, Attribute]:
     for observation in group:
         found |= observation.point_attributes
     return found
-
-
-def _is_to_come(observation: Observation, key: str) -> bool:
-    gap = observation.gaps.get(key)
-    return gap is not None and gap.reason is GapReason.NOT_READY
 
 
 def _label_set(labels: Mapping[str, Attribute]) -> str:

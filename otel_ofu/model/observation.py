@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from otel_ofu.model.reading import Gap, Window
+from otel_ofu.model.reading import Gap, GapReason, Window
 
 Attribute = str | int | float | bool
 EntityKind = Literal["gpu", "job", "node"]
@@ -36,6 +36,11 @@ class Observation:
     gaps: Mapping[str, Gap] = field(default_factory=dict)
     starts_s: Mapping[str, float] = field(default_factory=dict)
     point_attributes: Mapping[str, Attribute] = field(default_factory=dict)
+
+    def is_to_come(self, key: str) -> bool:
+        """Whether the key has no value only because none is due yet."""
+        gap = self.gaps.get(key)
+        return gap is not None and gap.reason is GapReason.NOT_READY
 
     def state(self, key: str) -> str:
         """What holds now, of a metric that is 1 for it: `x` where there is `key:x`; else empty."""

@@ -17,13 +17,15 @@ from dataclasses import dataclass
 import msgspec
 
 from otel_ofu.evidence.flags.catalogue import CONF_FILE
-from otel_ofu.files.plain_file import Mounts, mounts, require_plain
 from otel_ofu.files.procfs import (
     LONGEST_VALUE,
     AccessDeniedError,
+    Mounts,
     ProcessGoneError,
     ProcFs,
+    mounts,
     read_descriptor,
+    require_plain,
 )
 
 MOST_STEPS = 256

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.evidence.host.gpus import Gpus
 from otel_ofu.evidence.host.network import InfiniBand, Network
 from otel_ofu.evidence.host.node import (
     Cpu,
     Disks,
+    Gpus,
     HostMemory,
     HostPart,
     Pressure,

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
-from otel_ofu.files.plain_file import mounts, require_plain
+from otel_ofu.files.procfs import mounts, require_plain
 
 CHUNK_BYTES = 256 * 1024
 MAX_BACKLOG_BYTES = 64 * 1024 * 1024

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from otel_ofu.evidence.host.gpus import NO_DRIVER, Gpus
+from otel_ofu.evidence.host.node import NO_DRIVER, Gpus
 
 
 class Node:
