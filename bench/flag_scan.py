@@ -74,7 +74,7 @@ def _measured(pids: list[int]) -> dict[str, float | str]:
     started_s = time.process_time()
     scan = first.scan(now_s)
     first_s = time.process_time() - started_s
-    assert len(scan.states) == PROCESSES
+    assert scan.report.processes == PROCESSES
     instants = iter(range(1, 1000))
     later_s = _times(lambda: first.scan(now_s + SCAN_S * next(instants)))
     ranks = HostReader(host="bench", pids=lambda: pids[:GPUS])

@@ -124,7 +124,7 @@ def refuse_both(first: str, second: str, given: Sequence[bool]) -> None:
         raise misused(f"{first} and {second} exclude each other")
 
 
-class Progress:
+class ProgressWriter:
     """Where a long run has come to: a line that is written over, or now and then one in a log."""
 
     def __init__(self) -> None:

@@ -84,7 +84,7 @@ def _add_server(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     _check(arguments)
     outputs = _outputs(arguments)
-    progress = options.Progress()
+    progress = options.ProgressWriter()
     made = _from_server(arguments, progress) if arguments.url else _recorded(arguments, progress)
     progress.end()
     texts = (page(made, f"otel-ofu {__version__}"), csv_text(made), json_text(made))
@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _recorded(arguments: argparse.Namespace, progress: options.Progress) -> MfuReport:
+def _recorded(arguments: argparse.Namespace, progress: options.ProgressWriter) -> MfuReport:
     config = options.config_of(arguments)
     columns = read_column_map(arguments.columns) if arguments.columns else None
     gather = ReportBuilder(arguments.target_ofu, RECORDING_STEP_S, arguments.job)
@@ -105,7 +105,7 @@ def _recorded(arguments: argparse.Namespace, progress: options.Progress) -> MfuR
     return report_of(gather, [*paths, *arguments.reports], notes)
 
 
-def _from_server(arguments: argparse.Namespace, progress: options.Progress) -> MfuReport:
+def _from_server(arguments: argparse.Namespace, progress: options.ProgressWriter) -> MfuReport:
     now_s = time.time()
     until_s = arguments.until(now_s) if arguments.until else now_s
     since_s = arguments.since(now_s) if arguments.since else until_s - DEFAULT_SINCE_S

@@ -90,7 +90,7 @@ def run_backtest(arguments: argparse.Namespace) -> int:
     """What would have fired, when, for how long; with --diff, what differs."""
     config = options.config_of(arguments)
     sets = [rules_in(arguments.rules)] + ([rules_in(arguments.diff)] if arguments.diff else [])
-    progress = options.Progress()
+    progress = options.ProgressWriter()
     ticks, shown = _ticks(config, arguments.recordings), partial(progress.at, "backtest")
     pasts = backtest(ticks, sets, load_registry(), progress=shown)
     progress.end()
