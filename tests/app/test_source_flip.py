@@ -68,7 +68,9 @@ def test_on_the_page_the_value_keeps_its_labels_and_the_state_changes() -> None:
     for observations in rounds():
         page.update(observations)
         lines = page.text(observations[0].window.end_s).splitlines()
-        ofu |= {line.split("}")[0] for line in lines if line.startswith("ofu_gpu_utilization_ratio{")}
+        ofu |= {
+            line.split("}")[0] for line in lines if line.startswith("ofu_gpu_utilization_ratio{")
+        }
         states += [
             line.split('ofu_source="')[1][:4]
             for line in lines
