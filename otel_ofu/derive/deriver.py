@@ -23,6 +23,7 @@ from otel_ofu.derive.efficiency import (
     utilization,
 )
 from otel_ofu.derive.identity import device_attributes, entity_id, states
+from otel_ofu.derive.ladder import ladder
 from otel_ofu.derive.plausibility import PlausibilityChecker
 from otel_ofu.derive.precision import PrecisionDetector, PrecisionDomain, declared
 from otel_ofu.derive.settings import DeriverSettings
@@ -226,16 +227,17 @@ class _Window:
             result.values[f"ofu_gap:{ofu.reason}"] = 1.0
             result.gaps["ofu_uncertainty"] = ofu
         else:
-            self._put_uncertainty(result, ofu, cycles)
+            self._explain(result, ofu, cycles)
 
-    def _put_uncertainty(
-        self, result: MeasuredValues, ofu: float, cycles: CycleShare | None
-    ) -> None:
+    def _explain(self, result: MeasuredValues, ofu: float, cycles: CycleShare | None) -> None:
+        """How the OFU was got, how far it may be off, and where the rest of the window went."""
         method = method_of(result, self.reading.quality, cycles)
         clock_hz = 0.0 if isinstance(self.reference, Gap) else self.reference.clock_hz
         clocks = clock_hz, self.running.ends
         result.values[f"ofu_method:{method}"] = 1.0
         result.values["ofu_uncertainty"] = uncertainty(method, result, ofu, clocks, cycles)
+        mean_hz = result.values.get("sm_clock_mean") if cycles is None else cycles.clock_hz
+        result.values.update(ladder(result, self.reading.quality, ofu, mean_hz))
 
     def _cycles(self, result: MeasuredValues) -> CycleShare | None:
         """The counters are per GPU: those of a MIG instance would be its parent's."""

@@ -1,4 +1,4 @@
-"""Cumulative seconds of each GPU with each job that holds it: allocated, observed, effective.
+"""Cumulative seconds of each GPU with each job that holds it: allocated, observed, effective, lost.
 
 Enters: the observations of a round. Leaves: the same with their seconds, and for some minutes those
 of GPUs whose job ended, with the seconds alone. Each counter is exported as 0 in its first round,
@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from otel_ofu.derive.job_figures import BUSY_KEYS, JobFigureSettings
+from otel_ofu.derive.ladder import KINDS, LOSS, LOST_TIME, MERGED
 from otel_ofu.files.sqlite import Change, FileSchema, Row, Rows, SqliteTables, Table
 from otel_ofu.model import Attribute, Entity, Observation, Window
 
@@ -24,10 +25,16 @@ log = logging.getLogger(__name__)
 
 ALLOCATED, OBSERVED = "gpu_time_allocated", "gpu_time_observed"
 IDLE, BELOW_TARGET = "gpu_time_idle", "gpu_time_below_target"
-INTEGRALS: Mapping[str, str] = {"ofu": "gpu_time_effective"}
+INTEGRALS: Mapping[str, str] = {
+    "ofu": "gpu_time_effective",
+    **{f"{LOSS}:{kind}": f"{LOST_TIME}:{kind}" for kind in (*KINDS, *MERGED)},
+}
 """By key of a share of time: the counter of its integral. A negative share is taken from what the
 counter gains next, so that it never falls."""
-FIRST = (ALLOCATED, OBSERVED, *INTEGRALS.values(), IDLE, BELOW_TARGET)
+FIRST = (
+    *(ALLOCATED, OBSERVED, INTEGRALS["ofu"], IDLE, BELOW_TARGET),
+    *(f"{LOST_TIME}:{kind}" for kind in KINDS),
+)
 """The counters that begin with their entity; others begin with their first value."""
 SHARE = "owner_share"
 

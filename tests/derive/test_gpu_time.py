@@ -57,13 +57,15 @@ def test_counters_begin_with_0_and_lose_nothing() -> None:
     node = Node()
     assert set(seconds(node.round(ofu=0.5)).values()) == {0.0}
     counted = node.round(ofu=0.3, gpu_util=1.0)
-    assert seconds(counted) == {
+    found = seconds(counted)
+    assert {key: found.pop(key) for key in list(found) if not key.startswith("lost:")} == {
         "allocated": 20.0,
         "observed": 20.0,
         "effective": pytest.approx(8.0),
         "idle": 0.0,
         "below_target": pytest.approx(2.5),
     }
+    assert set(found.values()) == {0.0}
     assert set(counted.live[0].starts_s.values()) == {T0}
 
 
@@ -208,3 +210,39 @@ def test_no_counter_falls_and_all_together_are_the_time_of_the_gpu(
     held = sum(bool(job) for job, _ in rounds) * STEP_S
     final = node.round("").kept
     assert sum(seen.values["gpu_time_allocated"] for seen in final) == pytest.approx(held)
+
+
+def test_lost_seconds_and_effective_ones_are_all_that_was_observed() -> None:
+    node = Node()
+    rungs = {"idle": 0.2, "no_sm": 0.1, "no_tensor": 0.15, "clock": 0.1, "boost": 0.0}
+    above = {"idle": 0.0, "no_sm": 0.1, "no_tensor": 0.3, "clock": 0.0, "boost": 0.05}
+    counted = [
+        node.round(
+            "1", STEP_S, ofu=ofu, **{f"gpu_loss:{kind}": share for kind, share in ladder.items()}
+        )
+        for ofu, ladder in ((0.45, rungs), (0.65, above), (0.45, rungs))
+    ]
+    found = seconds(counted[-1])
+    assert found["lost:boost"] == pytest.approx(0.5)
+    lost_s = sum(found[f"lost:{kind}"] for kind in rungs) - 2 * found["lost:boost"]
+    assert found["effective"] + lost_s == pytest.approx(found["observed"]) == 30.0
+
+
+def test_the_noise_of_a_rung_is_taken_from_what_it_loses_next() -> None:
+    node = Node()
+    node.round(ofu=0.5)
+    values = [
+        seconds(node.round("1", STEP_S, ofu=0.5, **{"gpu_loss:no_sm": share}))["lost:no_sm"]
+        for share in (0.1, -0.02, 0.01, 0.05)
+    ]
+    assert values == pytest.approx([1.0, 1.0, 1.0, 1.4])
+
+
+def test_a_merged_rung_begins_with_its_first_value() -> None:
+    node = Node()
+    node.round(ofu=0.5)
+    key = "gpu_time_lost:idle_and_unsplit"
+    rounds = [
+        node.round("1", STEP_S, ofu=0.5, **{"gpu_loss:idle_and_unsplit": 0.5}) for _ in range(2)
+    ]
+    assert [counted.live[0].values[key] for counted in rounds] == [0.0, 10.0]

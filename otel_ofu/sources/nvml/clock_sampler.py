@@ -137,7 +137,7 @@ class ClockSampler:
         self.total_s = 0.0
 
     def watch(self, uuid: str, handle: Handle, now_s: float) -> None:
-        """Samples one more GPU from now on."""
+        """Samples one more GPU from now on, in long strata until its clock moves."""
         nvml = self._nvml
         reasons = getattr(
             nvml,
@@ -147,9 +147,9 @@ class ClockSampler:
         watched = WatchedClock(
             partial(nvml.nvmlDeviceGetClockInfo, handle, SM_CLOCK),
             partial(reasons, handle) if reasons else None,
-            now_s,
-            now_s,
-            now_s,
+            covered_s=now_s,
+            moved_s=-math.inf,
+            busy_s=now_s,
         )
         with self._lock:
             self._watched[uuid] = watched

@@ -86,7 +86,7 @@ class ClockWindow:
         """
         clocks = [span.clock_hz for span in self.spans]
         if max(clocks) - min(clocks) <= STEADY * max(clocks):
-            return self.mean_hz()
+            return self.mean_hz() or None  # nothing runs at 0 Hz: the work was not sampled
         if engine is None or sm is None or engine <= 0:
             return None
         if engine >= NEARLY_ALWAYS:

@@ -48,6 +48,8 @@ def test_the_clock_while_busy_is_found_or_absent(rig: Rig, kind: str, no_idle_re
     readings = played(rig, made)
     found = 0
     for i, reading in enumerate(readings):
+        if i * WINDOW_S < HOLD_S:
+            continue  # sampled seldom, until the clock is seen to move
         part = made.between(i * WINDOW_S, (i + 1) * WINDOW_S)
         if "sm_clock_busy" in reading.values and part.engine.sum():
             busy_mhz = (part.clock_mhz * part.engine).sum() / part.engine.sum()
@@ -56,7 +58,7 @@ def test_the_clock_while_busy_is_found_or_absent(rig: Rig, kind: str, no_idle_re
                 busy_mhz, rel=0.05 if weight > 0.3 else 0.3
             )
             found += 1
-    assert found >= WINDOWS / 3
+    assert found >= WINDOWS / 4
 
 
 def test_throttle_reasons_are_shares_of_the_window(rig: Rig) -> None:
@@ -90,7 +92,7 @@ def test_a_clock_that_stands_still_is_sampled_seldom_and_one_that_moves_again_of
 ) -> None:
     rig.stub.set(gpm__5=40.0, gpm__1=100.0, gpm__2=90.0)
     rig.gpu()
-    rig.wait(HOLD_S)
+    rig.wait(10)
     still = _calls_in(rig, 10)
     assert still <= 10 / LONG_S + 4  # and two clocks of the read itself
     rig.stub.set(sm_clock=1410)

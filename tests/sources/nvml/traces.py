@@ -96,10 +96,11 @@ def _stopped(chance: np.random.Generator, steps: int) -> tuple[Floats, Floats]:
     return tensor, np.where(tensor > _WORK, clock, 0.0)
 
 
-def _in_phase(_chance: np.random.Generator, steps: int) -> tuple[Floats, Floats]:
-    """A step of exactly 10 s that begins with each tick."""
+def _in_phase(chance: np.random.Generator, steps: int) -> tuple[Floats, Floats]:
+    """A step of exactly 10 s that begins with each tick; counters that never move are not true."""
     works = np.arange(steps) % 1000 < 700
-    return np.where(works, COMPUTING, 0.0), np.where(works, 1420.0, 1980.0)
+    tensor = COMPUTING + 0.01 * chance.standard_normal(steps)
+    return np.where(works, tensor, 0.0), np.where(works, 1420.0, 1980.0)
 
 
 def _steady(chance: np.random.Generator, steps: int) -> tuple[Floats, Floats]:
