@@ -23,6 +23,7 @@ from otel_ofu.model.clock import Clock
 from otel_ofu.sources.nvml.client import REASONS, Retry, error_text
 from otel_ofu.sources.nvml.clocks import ClockSpan
 from otel_ofu.sources.nvml.counters import SM_CLOCK
+from otel_ofu.sources.nvml.device_worker import DEADLINE_S, DeviceLock, leave_to
 from otel_ofu.sources.nvml.devices import Handle
 
 # Our own starting values, but for the budget, which is a bound.
@@ -80,6 +81,7 @@ class Stratum:
 class WatchedClock:
     """One GPU. `covered_s`: up to where its spans reach."""
 
+    lock: DeviceLock
     read_mhz: Callable[[], int]
     read_reasons: Callable[[], int] | None
     covered_s: float
@@ -111,6 +113,14 @@ class WatchedClock:
         del self.spans[:-MOST_SPANS]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class SamplerCall:
+    """A call that has begun; an object for each, so that a thread knows its own."""
+
+    device: int
+    since_s: float
+
+
 class ClockSampler:
     """Thread-safe; driver calls are made outside its lock. Times are monotonic, in seconds.
 
@@ -134,10 +144,14 @@ class ClockSampler:
         self._short, self._long = Stratum(chance), Stratum(chance)
         self._spent_s: float | None = None
         self._cost_s: float | None = None
+        self._call: SamplerCall | None = None
         self.total_s = 0.0
 
-    def watch(self, uuid: str, handle: Handle, now_s: float) -> None:
-        """Samples one more GPU from now on, in long strata until its clock moves."""
+    def watch(self, uuid: str, handle: Handle, lock: DeviceLock, now_s: float) -> None:
+        """Samples one more GPU from now on, in long strata until its clock moves.
+
+        Only while nobody else is inside it.
+        """
         nvml = self._nvml
         reasons = getattr(
             nvml,
@@ -145,6 +159,7 @@ class ClockSampler:
             getattr(nvml, "nvmlDeviceGetCurrentClocksThrottleReasons", None),
         )
         watched = WatchedClock(
+            lock,
             partial(nvml.nvmlDeviceGetClockInfo, handle, SM_CLOCK),
             partial(reasons, handle) if reasons else None,
             covered_s=now_s,
@@ -192,16 +207,41 @@ class ClockSampler:
                 return math.inf
             return self._short.due_s if any(lively) else self._long.due_s
 
-    def step(self, now_s: float) -> None:
-        """Samples whatever is due. For one thread."""
+    def step(self, now_s: float) -> bool:
+        """Samples whatever is due. For one thread; False when that was left to a device."""
         with self._lock:
             self._account()
             due = self._due(now_s)
-        for watched, part in due:
+        return all(self._add_sample(watched, part, now_s) for watched, part in due)
+
+    def _add_sample(self, watched: WatchedClock, part: Part, now_s: float) -> bool:
+        """Nothing while another thread is inside the device. False when it hung."""
+        if not watched.lock.take():
+            return True
+        self._call = call = SamplerCall(watched.lock.device, now_s)
+        try:
             sample = self._sample(watched, now_s)
+        finally:
+            watched.lock.give_back()
+        with self._lock:
+            if self._call is not call:
+                return False
+            self._call = None
             if sample is not None:
-                with self._lock:
-                    watched.add(sample, now_s, part)
+                watched.add(sample, now_s, part)
+        return True
+
+    def leave(self, now_s: float, deadline_s: float) -> int | None:
+        """The device (NVML index) whose call takes longer; its thread is to sample no more.
+
+        Another thread may call `step` then.
+        """
+        with self._lock:
+            call = self._call
+            if call is None or now_s - call.since_s < deadline_s:
+                return None
+            self._call = self._spent_s = None
+            return call.device
 
     def _due(self, now_s: float) -> list[tuple[WatchedClock, Part]]:
         short, long_ = self._short.part(now_s), self._long.part(now_s)
@@ -240,32 +280,47 @@ class ClockSampler:
 
 
 class SamplingWorker:
-    """Runs a sampler until it is closed."""
+    """Runs a sampler until it is closed; a thread that hangs is left to its device."""
 
-    def __init__(self, sampler: ClockSampler, clock: Clock) -> None:
+    def __init__(self, sampler: ClockSampler, clock: Clock, deadline_s: float = DEADLINE_S) -> None:
+        self._deadline_s = deadline_s
         self._sampler = sampler
         self._clock = clock
         self._stop = threading.Event()
         self._changed = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="nvml-clock", daemon=True)
-        self._thread.start()
+        self._left: list[threading.Thread] = []
+        self._thread = self._new_thread()
 
     def wake(self) -> None:
         """The strata have begun anew."""
         self._changed.set()
 
+    def go_on(self) -> None:
+        """With a new thread, if a device does not answer; to be called now and then."""
+        device = self._sampler.leave(self._clock.monotonic_s(), self._deadline_s)
+        if device is not None and not self._stop.is_set():
+            leave_to(self._thread, device)
+            self._left = [*filter(threading.Thread.is_alive, self._left), self._thread]
+            self._thread = self._new_thread()
+
     def close(self) -> bool:
-        """Whether the thread has ended: False while the driver keeps it."""
+        """Whether its threads have ended: False while the driver keeps one."""
         self._stop.set()
         self._changed.set()
         self._thread.join(_JOIN_S)
-        return not self._thread.is_alive()
+        return not any(thread.is_alive() for thread in (*self._left, self._thread))
+
+    def _new_thread(self) -> threading.Thread:
+        thread = threading.Thread(target=self._run, name="nvml-clock", daemon=True)
+        thread.start()
+        return thread
 
     def _run(self) -> None:
         while not self._stop.is_set():
             now_s = self._clock.monotonic_s()
             wait_s = self._sampler.due_s(now_s) - now_s
             if wait_s <= 0:
-                self._sampler.step(now_s)
+                if not self._sampler.step(now_s):
+                    return
             elif self._changed.wait(None if math.isinf(wait_s) else wait_s):
                 self._changed.clear()

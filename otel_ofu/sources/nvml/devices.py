@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import ModuleType
 from typing import Any
 
 from otel_ofu.model import Device
 from otel_ofu.model.errors import SourceError, SourceUnavailable
 from otel_ofu.sources.nvml.client import NOT_FOUND, SESSION_OVER, error_text
+from otel_ofu.sources.nvml.device_worker import DeviceWorker, no_answer
 
 # The bindings are untyped: an opaque pointer, and whatever a call returns.
 Handle = Any
@@ -57,6 +59,11 @@ class GpuBoard:
     instances: tuple[Instance, ...]
     mig_note: str = ""
 
+    @property
+    def index(self) -> int:
+        """Of NVML."""
+        return self.device.index or 0
+
 
 @dataclass(frozen=True, slots=True)
 class FoundBoards:
@@ -64,6 +71,11 @@ class FoundBoards:
 
     boards: tuple[GpuBoard, ...]
     failures: Mapping[int, str]
+
+    def without(self, failures: Mapping[int, str]) -> FoundBoards:
+        """Those that failed later count as not opened."""
+        boards = tuple(board for board in self.boards if board.index not in failures)
+        return FoundBoards(boards, {**self.failures, **failures})
 
     def require_one(self, driver_version: str) -> None:
         """Raises `SourceUnavailable` when not even one GPU can be opened."""
@@ -80,16 +92,25 @@ class FoundBoards:
         )
 
 
-def find_boards(nvml: ModuleType, driver_version: str) -> FoundBoards:
+def find_boards(
+    nvml: ModuleType, driver_version: str, worker: DeviceWorker, deadline_s: float | None = None
+) -> FoundBoards:
     """Every GPU. Raises `SourceError` when the driver does not answer at all."""
-    boards, failures = [], {}
-    for index in range(_count(nvml)):
-        try:
-            boards.append(_board(nvml, index, driver_version))
-        except nvml.NVMLError as error:
-            _end_if_over(nvml, error.value)
-            failures[index] = error_text(nvml, error.value)
-    return FoundBoards(tuple(boards), failures)
+    jobs = {index: partial(_opened, nvml, index, driver_version) for index in range(_count(nvml))}
+    found = worker.run(jobs, deadline_s)
+    failures = {index: no_answer(seconds) for index, seconds in found.silent_s.items()}
+    failures |= {index: each for index, each in found.values.items() if isinstance(each, str)}
+    boards = tuple(each for each in found.values.values() if isinstance(each, GpuBoard))
+    return FoundBoards(boards, dict(sorted(failures.items())))
+
+
+def _opened(nvml: ModuleType, index: int, driver_version: str) -> GpuBoard | str:
+    """The GPU, or the driver's error."""
+    try:
+        return _board(nvml, index, driver_version)
+    except nvml.NVMLError as error:
+        _end_if_over(nvml, error.value)
+        return error_text(nvml, error.value)
 
 
 def failures_text(failures: Mapping[int, str]) -> str:

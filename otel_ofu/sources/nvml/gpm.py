@@ -81,7 +81,10 @@ class GpmValues:
 
 
 class GpmRequest:
-    """The request that all devices of a session share: filled in once, one call at a time."""
+    """The request of a GPU and its instances: filled in once, one call at a time.
+
+    Each GPU has its own, for a call that hangs keeps it.
+    """
 
     def __init__(self, nvml: ModuleType, registry: Registry) -> None:
         self._nvml = nvml
@@ -184,6 +187,10 @@ class GpmPair:
         except self._nvml.NVMLError as error:
             return self._failed(error.value, self._function, monotonic_s)
         return self._compare(monotonic_s)
+
+    def restart(self) -> None:
+        """The next sample is a first one."""
+        self._baseline_s = None
 
     def close(self) -> None:
         """Frees the samples. The driver forgets them itself when it is gone already."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from functools import partial
 from types import ModuleType
 
 from otel_ofu.model.clock import Clock
@@ -19,6 +20,7 @@ from otel_ofu.sources.nvml.client import (
     gap_of,
     open_library,
 )
+from otel_ofu.sources.nvml.device_worker import OPEN_S, DeviceWorker
 from otel_ofu.sources.nvml.devices import (
     GpuBoard,
     GpuProcess,
@@ -33,9 +35,13 @@ LIST_S = 10.0
 
 
 class NvmlProcesses:
-    """Opens the driver at the first use, and again after `close`. One thread at a time uses it."""
+    """Opens the driver at the first use, and again after `close`. One thread at a time uses it.
+
+    A GPU that gives no answer has no processes.
+    """
 
     def __init__(self, library: str, clock: Clock) -> None:
+        self._worker: DeviceWorker | None = None
         self._library = library
         self._clock = clock
         self._nvml: ModuleType | None = None
@@ -61,8 +67,10 @@ class NvmlProcesses:
 
     def close(self) -> None:
         nvml, self._nvml = self._nvml, None
+        worker, self._worker = self._worker, None
         self._boards, self._listed = (), ()
-        if nvml is not None:
+        idle = worker is None or worker.close()
+        if nvml is not None and idle:
             close_library(nvml)
 
     def _opened(self) -> ModuleType:
@@ -71,18 +79,27 @@ class NvmlProcesses:
             self._scan_at_s = 0.0
         return self._nvml
 
+    def _devices(self) -> DeviceWorker:
+        if self._worker is None:
+            self._worker = DeviceWorker(self._clock)
+        return self._worker
+
     def _scan_if_due(self, nvml: ModuleType, now_s: float) -> None:
         if self._boards and now_s < self._scan_at_s:
             return
         self._scan_at_s = now_s + RESCAN_S
-        self._boards = find_boards(nvml, driver_version(nvml)).boards
+        self._boards = find_boards(nvml, driver_version(nvml), self._devices(), OPEN_S).boards
 
     def _on_all(self, nvml: ModuleType) -> Iterator[GpuProcess]:
-        for board in self._boards:
-            if not board.mig_enabled:
-                yield from self._on(nvml, board.handle, board.device.uuid)
-            for instance in board.instances:
-                yield from self._on(nvml, instance.handle, instance.device.uuid)
+        jobs = {board.index: partial(self._on_board, nvml, board) for board in self._boards}
+        for found in self._devices().run(jobs).values.values():
+            yield from found
+
+    def _on_board(self, nvml: ModuleType, board: GpuBoard) -> list[GpuProcess]:
+        found = [] if board.mig_enabled else self._on(nvml, board.handle, board.device.uuid)
+        for instance in board.instances:
+            found += self._on(nvml, instance.handle, instance.device.uuid)
+        return found
 
     def _on(self, nvml: ModuleType, handle: Handle, uuid: str) -> list[GpuProcess]:
         try:

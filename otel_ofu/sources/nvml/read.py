@@ -13,7 +13,7 @@ import logging
 import queue
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -36,8 +36,12 @@ NAME = "nvml"
 class XidEvents:
     """Counts by GPU. Made, read and closed by one thread; the waiting one only feeds a queue."""
 
-    def __init__(self, nvml: ModuleType, wait_s: float) -> None:
+    def __init__(
+        self, nvml: ModuleType, wait_s: float, between: Callable[[], None] = lambda: None
+    ) -> None:
+        """`between` is called between two waits."""
         self._nvml = nvml
+        self._between = between
         self._wait_s = wait_s
         self._uuids: dict[int, str] = {}
         self._counts: dict[str, Counter[str]] = {}
@@ -92,6 +96,7 @@ class XidEvents:
     def _wait(self) -> None:
         wait_ms = round(self._wait_s * 1e3)
         while not self._stop.is_set():
+            self._between()
             try:
                 event = self._nvml.nvmlEventSetWait_v2(self._event_set, wait_ms)
             except self._nvml.NVMLError as error:
@@ -176,6 +181,17 @@ class DeviceReader:
         # Lengths from the monotonic clock: the wall clock may be set back between two reads.
         length_s = 0.0 if start_s is None else monotonic_s - start_s
         return Reading(self.device, Window(now_s - length_s, now_s), NAME, values, gaps)
+
+    def absent(self, gap: Gap, window: Window, xids: Mapping[str, float]) -> Reading:
+        """Of a device that is not read now; a call that hangs may be inside its reader."""
+        gaps = dict.fromkeys(self._keys(), gap)
+        return Reading(self.device, window, NAME, dict(xids), gaps)
+
+    def restart(self, monotonic_s: float) -> None:
+        """The call that hung has returned; up to that time there were gaps."""
+        self._last_s = monotonic_s
+        if isinstance(self._gpm, GpmPair):
+            self._gpm.restart()
 
     def close(self) -> None:
         if isinstance(self._gpm, GpmPair):

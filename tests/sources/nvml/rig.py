@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -12,6 +13,7 @@ from otel_ofu.model import Reading
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.sources.nvml import NvmlSource, SessionOptions
 from otel_ofu.sources.nvml.clock_sampler import SHORT_S, ClockSampler
+from tests.waiting import HANGS_S, wait_until
 
 LOST, NO_PERMISSION, NOT_SUPPORTED, TIMEOUT, UNKNOWN = 15, 4, 3, 10, 999
 INVALID_ARGUMENT, UNINITIALIZED = 2, 1
@@ -35,6 +37,10 @@ class Stub:
         self.path = str(path)
         self._library = ctypes.CDLL(self.path)
         self._library.stub_calls.restype = ctypes.c_uint
+        self.reset()
+
+    def reset(self) -> None:
+        """As before anything was opened."""
         self._library.stub_reset()
 
     def set(self, **values: float) -> None:
@@ -58,6 +64,11 @@ class Stub:
 
     def calls(self, function: str) -> int:
         return int(self._library.stub_calls(function.encode()))
+
+    @property
+    def hanging(self) -> int:
+        """Calls that hang, of GPUs that are told to."""
+        return int(self._library.stub_hanging())
 
     @property
     def live_samples(self) -> int:
@@ -95,10 +106,20 @@ class Rig:
         self.source: NvmlSource | None = None
 
     def open(self) -> NvmlSource:
-        options = SessionOptions(EVENT_WAIT_S, self._new_sampler, threaded=False)
+        options = SessionOptions(
+            EVENT_WAIT_S, self._new_sampler, threaded=False, deadline_s=HANGS_S, wait=self._wait
+        )
         self.source = NvmlSource(self.stub.path, clock=self.clock, options=options)
         self.source.open()
         return self.source
+
+    def _wait(self, done: threading.Event, _deadline_s: float) -> bool:
+        """A deadline ends when the thread that reads hangs, however long that takes."""
+        wait_until(lambda: done.is_set() or self._hangs(), "the devices, or one that hangs")
+        return done.is_set()
+
+    def _hangs(self) -> bool:
+        return 0 < len(reading_threads()) == self.stub.hanging
 
     def wait(self, seconds: float) -> None:
         begun_s, until_s = self.clock.monotonic_s(), self.clock.monotonic_s() + seconds
@@ -136,6 +157,12 @@ class Rig:
     def close(self) -> None:
         if self.source:
             self.source.close()
+
+
+def reading_threads() -> list[threading.Thread]:
+    """Those that read devices, or are kept by one that hangs."""
+    names = ("nvml-read", "nvml-gpu-")
+    return [thread for thread in threading.enumerate() if thread.name.startswith(names)]
 
 
 def uuid(index: int) -> str:

@@ -16,6 +16,7 @@
  *   no_idle_reason                 1: the clock event reasons never say that the GPU is idle
  *   nvmlDeviceGetPowerUsage        error code of that function
  *   hang.nvmlDeviceGetPowerUsage   1: the call does not return until this is set to 0
+ *   gpu0.hang.nvmlDeviceGetPowerUsage, gpu0.hang   1: the same for one GPU; for any call of it
  *   absent.nvmlDeviceGetPowerUsage 1: as in a driver that has no such function (code 13)
  */
 #include <errno.h>
@@ -137,6 +138,24 @@ static int known(const Node *node) {
     return node->gpu < count && live_mig(node->gpu, node->mig);
 }
 
+static u32 hanging;
+
+/* Waits while a GPU is told to hang, in this call or in any. */
+static void hang_in(int gpu, const char *name) {
+    char one[96], any[32];
+    snprintf(one, sizeof one, "gpu%d.hang.%s", gpu, name);
+    snprintf(any, sizeof any, "gpu%d.hang", gpu);
+    pthread_mutex_lock(&lock);
+    for (;;) {
+        Entry *in_call = find(one, 0), *in_any = find(any, 0);
+        if (!(in_call && in_call->value != 0) && !(in_any && in_any->value != 0)) break;
+        hanging++;
+        pthread_cond_wait(&changed, &lock);
+        hanging--;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
 /* Counts the call, waits while it is told to hang, and gives the scripted error. */
 static int gate(const char *name) {
     char key[96];
@@ -158,6 +177,7 @@ static int enter(const Node *node, const char *name, int mig_too) {
     int code = gate(name);
     if (code == UNINITIALIZED || code == FUNCTION_NOT_FOUND) return code;
     if (!node || !known(node)) return INVALID_ARGUMENT;
+    hang_in(node->gpu, name);
     if (of_gpu(node->gpu, "lost", 0) != 0) return GPU_IS_LOST;
     Entry *entry = found("gpu%d.%s", node->gpu, name);
     if (entry) code = (int)entry->value;
@@ -272,6 +292,7 @@ API int nvmlDeviceGetCount_v2(u32 *count) { GATE(); *count = (u32)global("gpus",
 API int nvmlDeviceGetHandleByIndex_v2(u32 index, Node **device) {
     GATE();
     if (index >= (u32)global("gpus", 1)) return INVALID_ARGUMENT;
+    hang_in((int)index, __func__);
     Entry *entry = found("gpu%u.%s", index, __func__);
     if (entry && entry->value != 0) return (int)entry->value;
     *device = &gpus[index];
@@ -718,6 +739,7 @@ API int nvmlGpmMetricsGet(Request *request) {
 /* ---- for the test ---- */
 
 API u32 stub_misuse(void) { return misuse; }
+API u32 stub_hanging(void) { return hanging; }
 API int stub_references(void) { return references; }
 API u32 stub_calls(const char *function) {
     if (!*function) return calls_total;

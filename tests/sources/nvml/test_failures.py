@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 
-from otel_ofu.model import GapReason, Reading
+from otel_ofu.model import GapReason
 from otel_ofu.model.errors import SourceError, SourceUnavailable
 from tests.sources.nvml.rig import (
     LOST,
@@ -18,7 +16,6 @@ from tests.sources.nvml.rig import (
     Rig,
     uuid,
 )
-from tests.waiting import HANGS_S
 
 
 def test_a_call_that_is_not_supported_is_a_gap_and_is_not_made_again(rig: Rig) -> None:
@@ -178,17 +175,3 @@ def test_permission_for_one_call_is_asked_for_with_patience(rig: Rig) -> None:
     assert rig.stub.calls("nvmlDeviceGetPowerUsage") == 1
     rig.stub.set(nvmlDeviceGetPowerUsage=0)
     assert "power" in rig.values(after_s=30)
-
-
-def test_a_call_that_hangs_holds_the_read_until_it_returns(rig: Rig) -> None:
-    rig.read()
-    rig.stub.set(hang__nvmlDeviceGetPowerUsage=1)
-    readings: list[Reading] = []
-    reader = threading.Thread(target=lambda: readings.extend(rig.read().values()))
-    reader.start()
-    reader.join(0.2)
-    hung = reader.is_alive()
-    rig.stub.set(hang__nvmlDeviceGetPowerUsage=0)
-    reader.join(HANGS_S)
-    assert hung
-    assert readings[0].values["power"] == pytest.approx(652.345)
