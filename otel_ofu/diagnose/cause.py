@@ -18,7 +18,7 @@ Speaks = Literal["for", "against"]
 Spread = Literal["all", "some"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CauseEvidence:
     """What speaks for or against a cause: a condition, or an attribute that the GPU has.
 
@@ -31,7 +31,7 @@ class CauseEvidence:
     speaks: Speaks = "for"
     attribute: str = ""
 
-    @property
+    @cached_property
     def is_flag(self) -> bool:
         """Whether it is about flags alone, not about counters."""
         return self.condition is not None and _only_flags(self.condition)

@@ -25,14 +25,13 @@ from otel_ofu.rules.language.syntax import (
     Aggregate,
     Boolean,
     Compare,
+    ComparisonNode,
     DataLimits,
     Expression,
     FlagCondition,
     Numeric,
     Over,
-    comparisons,
     visible,
-    walk,
 )
 
 HOLDS = 1
@@ -165,12 +164,13 @@ class EvaluatedCondition:
 
         `coverage_of_firing_only`: no coverage unless the condition holds for an entity.
         """
-        root = self.condition.expression.root
+        expression = self.condition.expression
+        root = expression.root
         if not isinstance(root, Boolean):
-            raise TypeError(f"no condition: {self.condition.expression.text}")
+            raise TypeError(f"no condition: {expression.text}")
         verdicts = _verdicts(self.truths(root))
         covered = not coverage_of_firing_only or bool((verdicts == HOLDS).any())
-        evidence = [self._comparison(leaf, covered=covered) for leaf in comparisons(root)]
+        evidence = [self._comparison(one, covered=covered) for one in expression.comparisons]
         return Judgement(self.condition, verdicts, evidence)
 
     def explain(self, column: int) -> Iterator[ConditionPart]:
@@ -182,20 +182,15 @@ class EvaluatedCondition:
             else:
                 yield ConditionPart(to_text(node), depth, value=float(self.values(node)[column]))
 
-    def _comparison(self, leaf: Compare | FlagCondition, *, covered: bool) -> Comparison:
+    def _comparison(self, one: ComparisonNode, *, covered: bool) -> Comparison:
+        leaf = one.node
         verdicts = _verdicts(self.truths(leaf))
         if isinstance(leaf, FlagCondition):
             values = np.where(verdicts == UNKNOWN, np.nan, verdicts).astype(np.float32)
             return Comparison(leaf, verdicts, values, np.zeros_like(values), 0.0, ())
-        parts = [node for node, _ in visible(leaf) if isinstance(node, Over | Aggregate)]
-        return Comparison(
-            leaf,
-            verdicts,
-            self.values(leaf.left),
-            self.values(leaf.right),
-            max((node.window_s for node in walk(leaf) if isinstance(node, Over)), default=0.0),
-            tuple(self.coverage(part) for part in parts) if covered else (),
-        )
+        coverages = tuple(map(self.coverage, one.rests_on)) if covered else ()
+        left, right = self.values(leaf.left), self.values(leaf.right)
+        return Comparison(leaf, verdicts, left, right, one.window_s, coverages)
 
 
 def _verdicts(truths: Truths) -> Verdicts:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 
 from otel_ofu.model import EntityKind
 
@@ -182,12 +183,51 @@ Node = Numeric | Boolean
 
 
 @dataclass(frozen=True, slots=True)
+class ComparisonNode:
+    """One comparison or flag that a verdict rests on.
+
+    `window_s`: the longest window in it, 0 for last values. `rests_on`: the windows and groups that
+    have one value for the entity itself.
+    """
+
+    node: Compare | FlagCondition
+    window_s: float
+    rests_on: tuple[Over | Aggregate, ...]
+
+
+@dataclass(frozen=True)
 class Expression:
-    """A checked condition: its text, the kind of entity that it judges, and the tree."""
+    """A checked condition: its text, the kind of entity that it judges, and the tree.
+
+    The walks over the tree are those of every round, so their results are kept.
+    """
 
     text: str = field(compare=False)
     each: EntityKind
     root: Node
+
+    @cached_property
+    def nodes(self) -> tuple[tuple[Node, EntityKind], ...]:
+        """All nodes, parents first, each with the kind of entity that it is about."""
+        return tuple(nodes_of(self.root, self.each))
+
+    @cached_property
+    def windows(self) -> tuple[tuple[EntityKind, Over], ...]:
+        """Every window, with the kind of entity whose metric it is over."""
+        windows = ((kind, node) for node, kind in self.nodes if isinstance(node, Over))
+        return tuple((owner(kind, node.scope), node) for kind, node in windows)
+
+    @cached_property
+    def comparisons(self) -> tuple[ComparisonNode, ...]:
+        """What the verdict rests on, in the order of the text."""
+        return tuple(_comparison(leaf) for leaf in comparisons(self.root))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.each, self.root))
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +270,12 @@ def nodes_of(node: Node, each: EntityKind) -> Iterator[tuple[Node, EntityKind]]:
         yield current, kind
         inside: EntityKind = "gpu" if isinstance(current, Aggregate) else kind
         stack.extend((child, inside) for child in reversed(children(current)))
+
+
+def _comparison(leaf: Compare | FlagCondition) -> ComparisonNode:
+    windows = (node.window_s for node in walk(leaf) if isinstance(node, Over))
+    rests_on = tuple(node for node, _ in visible(leaf) if isinstance(node, Over | Aggregate))
+    return ComparisonNode(leaf, max(windows, default=0.0), rests_on)
 
 
 def visible(root: Node, depth: int = 0) -> Iterator[tuple[Node, int]]:

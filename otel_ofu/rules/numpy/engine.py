@@ -6,7 +6,7 @@ at one entity. Whatever stands in several conditions is computed once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import assert_never
@@ -30,7 +30,6 @@ from otel_ofu.rules.language.syntax import (
     Over,
     Relation,
     Scalar,
-    nodes_of,
     owner,
 )
 from otel_ofu.rules.numpy.samples import RoundSamples
@@ -69,9 +68,10 @@ class NodeEvaluator:
         if isinstance(node, Number):
             return node.value
         key = kind, node
-        if key not in self._numbers:
-            self._numbers[key] = self._number(kind, node)
-        return self._numbers[key]
+        found = self._numbers.get(key)  # hashing a tree costs as much as a small sum
+        if found is None:
+            found = self._numbers[key] = self._number(kind, node)
+        return found
 
     def values(self, kind: EntityKind, node: Numeric) -> Values:
         """The same, with one value a column."""
@@ -80,11 +80,12 @@ class NodeEvaluator:
     def truths(self, kind: EntityKind, node: Boolean) -> Truths:
         """The truths of a condition for the entities of a kind."""
         key = kind, node
-        if key not in self._truths:
-            self._truths[key] = algebra.truth(
+        found = self._truths.get(key)
+        if found is None:
+            found = self._truths[key] = algebra.truth(
                 node, self.columns(kind), partial(self.number, kind), partial(self.truths, kind)
             )
-        return self._truths[key]
+        return found
 
     def coverage(self, kind: EntityKind, node: Over | Aggregate) -> Values:
         """How much there is of what a value rests on: samples of a window, GPUs of a group."""
@@ -198,8 +199,9 @@ class _Judge:
     """One round: evaluators by their limits over the same samples."""
 
     def __init__(self, store: Store, conditions: Sequence[Condition], at_s: float) -> None:
+        windows = (window for one in conditions for window in one.expression.windows)
         self._store = store
-        self._samples = RoundSamples(store, at_s, _windows(conditions))
+        self._samples = RoundSamples(store, at_s, windows)
         self._evaluators: dict[DataLimits, NodeEvaluator] = {}
         self._nobody = {kind: ~store.slots(kind).live() for kind in KINDS}
         self.rosters = {kind: Roster(store.slots(kind).by_column()) for kind in KINDS}
@@ -223,11 +225,3 @@ class _Judge:
         nobody = self._nobody[condition.expression.each]
         verdicts = np.where(nobody, np.int8(UNKNOWN), judgement.verdicts)
         return replace(judgement, verdicts=verdicts)
-
-
-def _windows(conditions: Sequence[Condition]) -> Iterator[tuple[EntityKind, Over]]:
-    """Every window of the questions, with the kind of entity whose metric it is over."""
-    for condition in conditions:
-        for node, kind in nodes_of(condition.expression.root, condition.expression.each):
-            if isinstance(node, Over):
-                yield owner(kind, node.scope), node

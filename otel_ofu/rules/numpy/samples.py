@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from otel_ofu.model import EntityKind
 from otel_ofu.rules.functions import WINDOW_FUNCTIONS
 from otel_ofu.rules.functions.windows import Chunk, newest
-from otel_ofu.rules.language.syntax import Expression, FlagCondition, Latest, Over, nodes_of, owner
+from otel_ofu.rules.language.syntax import Expression, FlagCondition, Latest, Over, owner
 from otel_ofu.store import Retention, SampleBlock, Store
 from otel_ofu.store.retention import Key
 
@@ -62,9 +62,10 @@ class RoundSamples:
     def over(self, kind: EntityKind, node: Over) -> tuple[Values, Values]:
         """A window function's values, and the share of the window's samples that are there."""
         frame = _frame(kind, node)
-        if frame not in self._samples:
-            self._compute(frame)
-        return self._values[frame, (node.function, node.q)], self._samples[frame]
+        samples = self._samples.get(frame)
+        if samples is None:
+            samples = self._compute(frame)
+        return self._values[frame, (node.function, node.q)], samples
 
     def latest(self, kind: EntityKind, node: Latest) -> Values:
         """The last values that are fresh."""
@@ -73,15 +74,17 @@ class RoundSamples:
             self._latest[key] = self._newest(*key)
         return self._latest[key]
 
-    def _compute(self, frame: Frame) -> None:
+    def _compute(self, frame: Frame) -> Values:
         kind, metric, window_s, offset_s = frame
         end_s = self._at_s - offset_s
         fine = window_s + offset_s <= FINE_REACH_S
         read = self._store.block if fine else self._store.minutes
         block = read(kind, metric, end_s - window_s, end_s)
         values, samples = over_window(block, self._wanted[frame])
-        self._samples[frame] = samples / np.float32(block.expected)
+        shares: Values = samples / np.float32(block.expected)
+        self._samples[frame] = shares
         self._values.update({(frame, name): value for name, value in values.items()})
+        return shares
 
     def _newest(self, kind: EntityKind, metric: str) -> Values:
         """Last values; of a counter its total, whatever its last increment was."""
@@ -146,7 +149,7 @@ def retention_for(
 
 def _reaches(expressions: Iterable[Expression]) -> Iterator[tuple[Key, float]]:
     for expression in expressions:
-        for node, kind in nodes_of(expression.root, expression.each):
+        for node, kind in expression.nodes:
             if isinstance(node, Over):
                 yield (owner(kind, node.scope), node.metric), reach_s(node)
             elif isinstance(node, Latest):

@@ -25,7 +25,6 @@ from otel_ofu.rules.language.syntax import (
     Latest,
     Numeric,
     Over,
-    comparisons,
 )
 from otel_ofu.rules.lifecycle.evaluation import Times
 from otel_ofu.rules.promql.compiler import Compiler, checked_text
@@ -138,7 +137,8 @@ class ConditionEvaluation:
 
 def _sides(condition: Condition, compiler: Compiler) -> Iterator[Value]:
     """The numbers that the comparisons of a condition are about."""
-    for leaf in comparisons(condition.expression.root):
+    for one in condition.expression.comparisons:
+        leaf = one.node
         nodes = (
             [Latest(leaf.metric)] if isinstance(leaf, FlagCondition) else [leaf.left, leaf.right]
         )
