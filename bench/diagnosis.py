@@ -13,7 +13,7 @@ import numpy as np
 
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.diagnose import CauseCatalogue, Diagnoser, evaluated_expressions, load_causes
-from otel_ofu.files.shipped import shipped
+from otel_ofu.files.installed import shipped
 from otel_ofu.model import Attribute, Entity, EntityKind, Finding, Window
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.rules.language.syntax import FlagCondition, Latest, Over, nodes_of, owner

@@ -15,7 +15,7 @@ from otel_ofu.diagnose import load_causes
 from otel_ofu.diagnose.cause import cause_table
 from otel_ofu.evidence.flags import load_flags
 from otel_ofu.evidence.flags.catalogue import Flag
-from otel_ofu.files.shipped import shipped
+from otel_ofu.files.installed import shipped
 from otel_ofu.rules.functions import all_functions
 
 ROOT = Path(__file__).resolve().parent.parent

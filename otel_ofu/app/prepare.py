@@ -20,7 +20,7 @@ from otel_ofu.diagnose import CauseCatalogue, load_causes
 from otel_ofu.evidence.flags import FlagCatalogue, load_flags
 from otel_ofu.export.settings import header_list
 from otel_ofu.export.targets import OtlpTarget, otlp_targets
-from otel_ofu.files.shipped import shipped
+from otel_ofu.files.installed import shipped
 from otel_ofu.files.yaml import Steps, YamlFile, read_yaml
 from otel_ofu.mfu import SeriesNames, built_in_names
 from otel_ofu.model.errors import ConfigError, Problem

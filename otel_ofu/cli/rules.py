@@ -15,7 +15,7 @@ from otel_ofu.catalog.registry import load_registry
 from otel_ofu.cli import options, rules_history
 from otel_ofu.cli.rules_history import FILES, rules_in, written
 from otel_ofu.diagnose import CauseCatalogue, load_causes
-from otel_ofu.files.shipped import shipped
+from otel_ofu.files.installed import shipped
 from otel_ofu.files.yaml import read_yaml
 from otel_ofu.model.errors import ConfigError, OtelOfuError, Problem
 from otel_ofu.rules.files.lint import lint

@@ -21,7 +21,7 @@ from otel_ofu.app.state import could_be_state_dir
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.cli import options
 from otel_ofu.config import Config
-from otel_ofu.files.shipped import shipped
+from otel_ofu.files.installed import shipped
 from otel_ofu.model import Observation
 from otel_ofu.model.clock import SystemClock
 from otel_ofu.model.errors import OtelOfuError

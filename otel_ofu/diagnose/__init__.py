@@ -7,9 +7,8 @@ causes, those of an incident as one.
 from otel_ofu.diagnose.baseline import Baselines
 from otel_ofu.diagnose.card import card, explain_finding
 from otel_ofu.diagnose.cause import Cause, CauseCatalogue
-from otel_ofu.diagnose.containment import StoreNodes
 from otel_ofu.diagnose.diagnoser import Diagnoser, evaluated_expressions
-from otel_ofu.diagnose.incidents import Incidents
+from otel_ofu.diagnose.incidents import Incidents, StoreNodes
 from otel_ofu.diagnose.load import causes_from_text, load_causes
 
 __all__ = [

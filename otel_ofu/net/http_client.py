@@ -28,7 +28,7 @@ from otel_ofu.net.connecting import (
     open_connection,
     proxy_for,
 )
-from otel_ofu.net.gunzip import Gunzip, GunzipError
+from otel_ofu.net.http_message import Gunzip, GunzipError
 from otel_ofu.net.tls import TlsError, TlsFiles, client_context
 
 # Starting value: a few of these are in memory at a time.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import msgspec
 
-from otel_ofu.files.plugins import PluginError, load_plugin
+from otel_ofu.files.installed import PluginError, load_plugin
 from otel_ofu.files.settings import Settings
 from otel_ofu.notify.apprise import AppriseNotifier
 from otel_ofu.notify.notifier import Notifier, NotifierConfig

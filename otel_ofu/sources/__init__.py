@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, cast
 
-from otel_ofu.files.plugins import load_plugin, plugin_names
+from otel_ofu.files.installed import load_plugin, plugin_names
 from otel_ofu.model import Reading, Trouble
 from otel_ofu.model.clock import Clock
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from otel_ofu.files.shipped import shipped
+from otel_ofu.files.installed import shipped
 from tests.cli.command import run
 
 GOOD = """\

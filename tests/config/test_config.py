@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from otel_ofu.config import Config, config_from_text, load_config
-from otel_ofu.files.shipped import shipped
+from otel_ofu.files.installed import shipped
 from otel_ofu.files.yaml import read_yaml
 from otel_ofu.jobs import PROVIDERS
 from otel_ofu.model.errors import ConfigError

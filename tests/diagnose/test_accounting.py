@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from otel_ofu.diagnose import load_causes
-from otel_ofu.files.shipped import shipped
+from otel_ofu.files.installed import shipped
 from tests.diagnose.scene import REGISTRY, Scene, Series, flat
 
 STEPS = "accumulation_uncounted"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from otel_ofu.diagnose import load_causes
-from otel_ofu.files.shipped import shipped
+from otel_ofu.files.installed import shipped
 from otel_ofu.model.errors import ConfigError
 from tests.diagnose.scene import REGISTRY, book, cause
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from otel_ofu.diagnose import load_causes
 from otel_ofu.diagnose.cause import cause_table
-from otel_ofu.files.shipped import shipped
+from otel_ofu.files.installed import shipped
 from tests.diagnose.scene import REGISTRY
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "causes.md"

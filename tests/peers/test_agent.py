@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from otel_ofu.files.shipped import shipped
+from otel_ofu.files.installed import shipped
 from tests.cli.command import NOWHERE, started
 from tests.peers.peer import run_tool
 from tests.peers.processes import Collector

@@ -18,7 +18,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from otel_ofu.files.shipped import shipped
+from otel_ofu.files.installed import shipped
 from otel_ofu.model import EntityKind
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.rules.files import RuleSet, load_rules

@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.files.shipped import shipped
+from otel_ofu.files.installed import shipped
 from otel_ofu.model import Entity, Observation, Window
 from otel_ofu.rules.backtest import backtest
 from otel_ofu.rules.files import Rule, RuleSet, RuleTest, load_rules

@@ -26,7 +26,7 @@ from otel_ofu.diagnose import (
     evaluated_expressions,
     load_causes,
 )
-from otel_ofu.files.shipped import shipped
+from otel_ofu.files.installed import shipped
 from otel_ofu.model import Entity, Finding, Gap, GapReason, Observation, Reading, Window
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.rules.files import RuleSet, load_rules

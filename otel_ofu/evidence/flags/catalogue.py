@@ -16,7 +16,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from otel_ofu.files.shipped import shipped
+from otel_ofu.files.installed import shipped
 from otel_ofu.files.yaml import Steps, YamlFile, convert_usable, read_yaml
 from otel_ofu.model.errors import ConfigError, Problem
 

@@ -5,7 +5,7 @@ from statistics import fmean
 
 import pytest
 
-from otel_ofu.files.shipped import shipped
+from otel_ofu.files.installed import shipped
 from otel_ofu.model import Device, Gap, GapReason, Reading, Window
 from otel_ofu.model.errors import ConfigError
 from otel_ofu.sources.recording import ColumnMap, RecordingWriter, TableReader, read_column_map

@@ -1,9 +1,21 @@
-"""Parts that other packages bring: found by their entry point, loaded only when they are named.
+"""What is installed: the data folders `rules/` and `config/`, and the parts of other packages.
 
-Enters: the group and the name of an entry point. Leaves: the object that it points to.
+The folders are in the wheel, or beside the package. Parts are found by their entry point and loaded
+only when they are named. Enters: the name of a folder, or the group and the name of an entry point.
+Leaves: a path, or the object that it points to.
 """
 
 from __future__ import annotations
+
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def shipped(name: str) -> Path:
+    """The folder `name` ("rules" or "config") of this installation."""
+    inside = _PACKAGE / "shipped" / name
+    return inside if inside.is_dir() else _PACKAGE.parent / name
 
 
 class PluginError(ValueError):
