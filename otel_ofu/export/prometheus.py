@@ -9,12 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from otel_ofu.catalog.prometheus_names import (
-    PrometheusName,
-    help_text,
-    label_value,
-    metric_name,
-)
+from otel_ofu.catalog.prometheus_names import PrometheusName, help_text, label_value, metric_name
 from otel_ofu.catalog.registry import Metric, Registry
 from otel_ofu.export.resource import hw_id, known_attributes
 from otel_ofu.export.settings import PrometheusSettings, page_address

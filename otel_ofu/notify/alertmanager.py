@@ -176,10 +176,7 @@ class AlertmanagerSender:
     """
 
     def __init__(
-        self,
-        queues: Sequence[Queue],
-        config: AlertmanagerConfig,
-        options: MessageOptions,
+        self, queues: Sequence[Queue], config: AlertmanagerConfig, options: MessageOptions
     ) -> None:
         self._queues = queues
         self._resend_s = float(config.resend_delay)

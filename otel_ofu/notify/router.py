@@ -136,11 +136,7 @@ class Router:
     """
 
     def __init__(
-        self,
-        settings: RouteSettings,
-        outbox: Outbox,
-        clock: Clock,
-        state_dir: Path | None = None,
+        self, settings: RouteSettings, outbox: Outbox, clock: Clock, state_dir: Path | None = None
     ) -> None:
         self._clock = clock
         options, config = settings.message_options(), settings.alertmanager

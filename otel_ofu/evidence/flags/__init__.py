@@ -8,10 +8,4 @@ from otel_ofu.evidence.flags.catalogue import FlagCatalogue, load_flags
 from otel_ofu.evidence.flags.scan import FlagReport, FlagScan
 from otel_ofu.evidence.flags.scanner import FlagScanner
 
-__all__ = [
-    "FlagCatalogue",
-    "FlagReport",
-    "FlagScan",
-    "FlagScanner",
-    "load_flags",
-]
+__all__ = ["FlagCatalogue", "FlagReport", "FlagScan", "FlagScanner", "load_flags"]

@@ -24,16 +24,7 @@ Severity = Literal["S0", "S1", "S2", "S3", "S4"]
 Where = Literal["env", "nccl_conf", "deepspeed", "argv", "ancestor", "maps", "status", "device"]
 Word = str | int | float
 
-TESTS = (
-    "set_",
-    "equals",
-    "not_equals",
-    "has",
-    "contains",
-    "starts_with",
-    "below",
-    "above",
-)
+TESTS = ("set_", "equals", "not_equals", "has", "contains", "starts_with", "below", "above")
 
 
 class FlagMatcher(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -226,10 +217,7 @@ def _of_flag(steps: Steps, flag: Flag, facts: Mapping[str, FlagFact]) -> Iterato
 
 def _of_matcher(matcher: FlagMatcher) -> Iterator[Mistake]:
     if not matcher.where:
-        yield (
-            ("where",),
-            f"expected at least one of: {', '.join(get_args(Where))}",
-        )
+        yield (("where",), f"expected at least one of: {', '.join(get_args(Where))}")
     if sum(map(bool, (matcher.names, matcher.programs, matcher.words))) != 1:
         yield (), "expected one of names, programs and words"
     elif matcher.names:

@@ -76,11 +76,7 @@ def parse_tree(text: str) -> ParseTree:
 def _parser() -> Lark:
     grammar = files("otel_ofu.rules.language").joinpath("grammar.lark").read_text("utf-8")
     return Lark(
-        grammar,
-        parser="lalr",
-        lexer="basic",
-        propagate_positions=True,
-        maybe_placeholders=False,
+        grammar, parser="lalr", lexer="basic", propagate_positions=True, maybe_placeholders=False
     )
 
 

@@ -40,9 +40,7 @@ CREATE TABLE findings (
 _FORM = FileSchema(_SCHEMA, VERSION, "findings")
 
 _RULES = Table(
-    "rules",
-    ("identity",),
-    tuple[str, str, EntityKind, Severity, int, str, str, float | None],
+    "rules", ("identity",), tuple[str, str, EntityKind, Severity, int, str, str, float | None]
 )
 _FINDINGS = Table(
     "findings",

@@ -18,14 +18,7 @@ from otel_ofu.model import Entity, EntityKind
 from otel_ofu.model.clock import Clock, SystemClock
 from otel_ofu.rules import algebra
 from otel_ofu.rules.algebra import Truths, Values
-from otel_ofu.rules.language.syntax import (
-    Aggregate,
-    Boolean,
-    FlagCondition,
-    Latest,
-    Numeric,
-    Over,
-)
+from otel_ofu.rules.language.syntax import Aggregate, Boolean, FlagCondition, Latest, Numeric, Over
 from otel_ofu.rules.lifecycle.evaluation import Times
 from otel_ofu.rules.promql.compiler import Compiler, checked_text
 from otel_ofu.rules.promql.samples import MetricVectors

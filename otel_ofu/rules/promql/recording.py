@@ -51,10 +51,7 @@ def recordings(registry: Registry) -> Iterator[tuple[str, str]]:
     def recorded(counter: str) -> str:
         return f"ofu_job:gpu_time_{counter}_seconds:increase{window}"
 
-    yield (
-        f"ofu_job:ofu:ratio{window}",
-        f"{recorded('effective')} / ({recorded('observed')} > 0)",
-    )
+    yield (f"ofu_job:ofu:ratio{window}", f"{recorded('effective')} / ({recorded('observed')} > 0)")
     yield (
         f"ofu_job:coverage:ratio{window}",
         f"{recorded('observed')} / ({recorded('allocated')} > 0)",
