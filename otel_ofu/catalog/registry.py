@@ -46,9 +46,11 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     unit: str
     range: tuple[float | None, float | None]
     brief: str
+    typical: tuple[float | None, float | None] | None = None
     attributes: dict[str, str] = {}
     labels: list[str] = []
     label_prefix: str = ""
+    label_pattern: str = ""
     points_with: list[str] = []
     derived: bool = False
     stability: str = "development"

@@ -15,6 +15,7 @@ from otel_ofu.catalog.registry import load_registry
 from otel_ofu.cli import options, rules_history
 from otel_ofu.cli.rules_history import FILES, rules_in, written
 from otel_ofu.diagnose import CauseCatalogue, load_causes
+from otel_ofu.evidence.flags import FlagCatalogue, load_flags
 from otel_ofu.files.installed import shipped
 from otel_ofu.files.yaml import read_yaml
 from otel_ofu.model.errors import ConfigError, OtelOfuError, Problem
@@ -56,6 +57,13 @@ def _add_check(kinds: options.Verbs) -> None:
         metavar="FILE",
         help="causes that rules may list (default: causes.yaml of the folder, else the shipped)",
     )
+    parser.add_argument(
+        "--flags",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="flags that flag(…) may name beside the shipped ones, as in evidence.flags.files",
+    )
 
 
 def _add_export(kinds: options.Verbs) -> None:
@@ -83,7 +91,7 @@ def _add_export(kinds: options.Verbs) -> None:
 def check(arguments: argparse.Namespace) -> int:
     """Mistakes are errors (exit 2); what is probably one is a warning (exit 0)."""
     rules = _checked(arguments)
-    for problem in lint(rules):
+    for problem in lint(rules, load_registry()):
         print(f"warning: {problem}")
     count = len(written(rules))
     print(f"{count} rule{'' if count == 1 else 's'}: ok")
@@ -98,8 +106,14 @@ def _checked(arguments: argparse.Namespace) -> RuleSet:
         causes = load_causes(_causes_file(arguments), load_registry())
     except ConfigError as error:
         problems += error.problems
+    flags: FlagCatalogue | None = None
     try:
-        rules = rules_in(arguments.files, causes.names if causes else None)
+        flags = load_flags(arguments.flags or _beside(arguments, "flags.yaml"))
+    except ConfigError as error:
+        problems += error.problems
+    names = causes.names if causes else None
+    try:
+        rules = rules_in(arguments.files, names, flags.names if flags else None)
     except ConfigError as error:
         raise ConfigError([*problems, *error.problems]) from error
     if problems:
@@ -110,8 +124,14 @@ def _checked(arguments: argparse.Namespace) -> RuleSet:
 def _causes_file(arguments: argparse.Namespace) -> str | Path:
     if arguments.causes:
         return str(arguments.causes)
-    beside = (Path(name) / "causes.yaml" for name in arguments.files if name)
-    return next((path for path in beside if path.is_file()), shipped("rules") / "causes.yaml")
+    beside = _beside(arguments, "causes.yaml")
+    return beside[0] if beside else shipped("rules") / "causes.yaml"
+
+
+def _beside(arguments: argparse.Namespace, name: str) -> list[Path]:
+    """The files of that name in the folders."""
+    paths = (Path(folder) / name for folder in arguments.files if folder)
+    return [path for path in paths if path.is_file()]
 
 
 def test(arguments: argparse.Namespace) -> int:

@@ -71,11 +71,18 @@ def add_explain(kinds: options.Verbs) -> None:
     parser.set_defaults(verb=run_explain)
 
 
-def rules_in(files: Sequence[str], causes: Collection[str] | None = None) -> RuleSet:
-    """The rules of the files, which may list `causes`. Raises ConfigError also without a rule."""
+def rules_in(
+    files: Sequence[str],
+    causes: Collection[str] | None = None,
+    flags: Collection[str] | None = None,
+) -> RuleSet:
+    """The rules of the files, which may name `causes` and `flags`; None for any.
+
+    Raises ConfigError also without a rule.
+    """
     if "" in files:
         raise options.misused("'' is not a file")
-    rules = load_rules(files or [shipped("rules")], load_registry(), causes)
+    rules = load_rules(files or [shipped("rules")], load_registry(), causes, flags)
     if not written(rules):
         raise options.misused("no rules in it", ", ".join(files))
     return rules

@@ -38,6 +38,17 @@ causes:
 """
 
 
+FLAGS = """\
+flags:
+  - id: OWN
+    severity: S2
+    look: [{where: [env], names: [OWN], equals: [info]}]
+    mechanism: It waits.
+    legitimate: Debugging.
+    sources: [https://example.org]
+"""
+
+
 @pytest.fixture
 def rules(tmp_path: Path) -> Path:
     path = tmp_path / "r.yaml"
@@ -76,6 +87,18 @@ def test_a_rule_may_list_the_causes_that_the_agent_would_know(tmp_path: Path, ru
     both = run(tmp_path, "rules", "check", ".").stderr
     assert "causes.yaml:" in both
     assert "r.yaml:7:" in both
+
+
+def test_a_flag_has_to_be_one_that_is_looked_for(tmp_path: Path, rules: Path) -> None:
+    rules.write_text(GOOD.replace("avg(ofu, 2m) < 30%", "flag(NCCL_DEBUGG) or flag(OWN)"))
+    done = run(tmp_path, "rules", "check", "r.yaml")
+    assert done.returncode == 2
+    assert "r.yaml:7:15: unknown flag 'NCCL_DEBUGG'; did you mean NCCL_DEBUG" in done.stderr
+    assert "r.yaml:7:36: unknown flag 'OWN'" in done.stderr
+    rules.write_text(GOOD.replace("avg(ofu, 2m) < 30%", "flag(NCCL_DEBUG) or flag(OWN)"))
+    (tmp_path / "flags.yaml").write_text(FLAGS)
+    assert run(tmp_path, "rules", "check", "r.yaml", "--flags", "flags.yaml").returncode == 0
+    assert run(tmp_path, "rules", "check", ".").stdout.endswith("1 rule: ok\n")
 
 
 def test_a_test_that_fails_says_when_it_fired(tmp_path: Path, rules: Path) -> None:

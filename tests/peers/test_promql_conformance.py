@@ -91,10 +91,16 @@ TEXTS: Mapping[EntityKind, tuple[str, ...]] = {
         "gpus.max(job.mfu) == mfu",
         "gpus.count(flag(NCCL_DEBUG)) > 4",
         "gpus.avg(ofu) < 1 / 0",
+        "gpus.count(ofu) == 0",
+        "gpus.count(avg(gpu_util, 5m offset 30m)) < 1 or mfu > 50%",
+        "gpus.count(avg(ofu, 5m) / 0) == 0",
+        "gpus.count(ofu > 200%) == 0",
     ),
     "node": (
         "load > 50%",
         "gpus.avg(job.mfu) > 50%",
+        "gpus.count(last(ofu, 10s)) == 0",
+        "not gpus.count(job.mfu) > 2",
         "count(load, 5m) < 20 or gpus.mad(ofu) > 10%",
     ),
 }

@@ -154,6 +154,11 @@ class Oracle:
             if value is not None:
                 values.append(value)
         least = self.min_peers if node.relation is syntax.Relation.PEERS else 1
+        of_gpus = node.relation is syntax.Relation.GPUS and not isinstance(
+            node.operand, syntax.Boolean
+        )
+        if of_gpus and node.function == "count":
+            return About(len(values), 0.0)
         return _grouped(node, values) if len(values) >= least else None
 
     def _members(self, kind: EntityKind, name: str, relation: syntax.Relation) -> list[str]:

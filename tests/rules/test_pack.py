@@ -94,7 +94,7 @@ def _text(rule: Rule) -> str:
 
 
 def test_the_pack_has_nothing_to_warn_of() -> None:
-    assert [str(problem) for problem in lint(pack())] == []
+    assert [str(problem) for problem in lint(pack(), REGISTRY)] == []
 
 
 def test_the_pack_keeps_no_more_than_fifteen_minutes_of_single_samples() -> None:

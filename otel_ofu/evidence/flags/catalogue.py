@@ -105,6 +105,11 @@ class FlagCatalogue:
     flags: tuple[Flag, ...]
     facts: tuple[FlagFact, ...] = ()
 
+    @property
+    def names(self) -> frozenset[str]:
+        """What `flag(…)` may name in a condition."""
+        return frozenset(flag.id for flag in self.watched)
+
     @cached_property
     def watched(self) -> tuple[Flag, ...]:
         """The flags that are searched for, the worst first."""

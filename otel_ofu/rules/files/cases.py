@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.files.yaml import Steps
 from otel_ofu.model import EntityKind
+from otel_ofu.rules.files.meaning import MeaningCheck
 from otel_ofu.rules.files.mistakes import RuleMistakes
 from otel_ofu.rules.files.rule import RuleTest
 from otel_ofu.rules.files.shape import CaseShape, RuleShape
+from otel_ofu.rules.functions import FLAG
 from otel_ofu.rules.language.names import NameMistake, resolve
 
 # Starting value: a week at 10 s is 60,000.
@@ -72,7 +74,7 @@ class CaseReader:
     """Reads the tests of one rule; mistakes go to `mistakes`."""
 
     mistakes: RuleMistakes
-    registry: Registry
+    meaning: MeaningCheck
     each: EntityKind
     interval_s: float
 
@@ -119,11 +121,22 @@ class CaseReader:
         if not names:
             self.mistakes.add_key(steps, f"{head}: GPUs count upwards, from 0 to {MAX_GPUS - 1}")
             return {}
-        try:
-            _check_metric(metric, entity_kind(names[0]), self.registry)
-        except NameMistake as mistake:
-            self.mistakes.add_key(steps, str(mistake))
+        if wrong := self._wrong_name(metric, entity_kind(names[0])):
+            self.mistakes.add_key(steps, wrong)
+        elif wrong := _out_of_range(metric, values, self.meaning.registry):
+            self.mistakes.add(steps, wrong)
         return {(name, metric): values for name in names}
+
+    def _wrong_name(self, metric: str, kind: EntityKind) -> str:
+        """A mistake in the name of a metric, or nothing."""
+        base, _, label = metric.partition(":")
+        if base == FLAG and label:
+            return self.meaning.unknown_flag(label)
+        try:
+            resolve(metric, kind, self.meaning.registry)
+        except NameMistake as mistake:
+            return str(mistake)
+        return ""
 
     def _instants(
         self, written: str | int | dict[str, str | int] | None, steps: Steps
@@ -151,6 +164,19 @@ def _names(found: re.Match[str]) -> tuple[str, ...]:
     return tuple(f"gpu{i}" for i in range(first, last + 1)) if last < MAX_GPUS else ()
 
 
-def _check_metric(metric: str, kind: EntityKind, registry: Registry) -> None:
-    if not metric.startswith("flag:"):
-        resolve(metric, kind, registry)
+# A series `0.3-0.05x9` ends at -5.6e-17.
+_DIGITS = 12
+
+
+def _out_of_range(metric: str, values: Sequence[float], registry: Registry) -> str:
+    """That a source would refuse a sample, or nothing. NaN is a missing one."""
+    if metric.partition(":")[0] not in registry.metrics:
+        return ""
+    gaps = ((v, registry.check(metric, round(v, _DIGITS))) for v in values if not math.isnan(v))
+    value, gap = next(((v, gap) for v, gap in gaps if gap), (0.0, None))
+    if gap is None:
+        return ""
+    hint = ""
+    if len(values) == 1 and value.is_integer() and value > 0:
+        hint = f"; was it {int(value):#x}, which YAML tools read as a number? Put it in quotes"
+    return f"a value out of the range of {metric}: {gap.detail}{hint}"

@@ -16,11 +16,15 @@ from otel_ofu.model.errors import ConfigError, Problem
 from otel_ofu.model.labels import label_name
 from otel_ofu.rules.annotations import Template, TemplateMistake, parse_template
 from otel_ofu.rules.files.cases import CaseReader
+from otel_ofu.rules.files.meaning import MeaningCheck
 from otel_ofu.rules.files.mistakes import RuleMistakes, condition_in
 from otel_ofu.rules.files.rule import SEVERITY, Rule, RuleTiming, SilenceCondition
 from otel_ofu.rules.files.shape import RuleShape
 from otel_ofu.rules.language.names import nearest
+from otel_ofu.rules.language.ranges import Ranges
+from otel_ofu.rules.language.spans import never_clears
 from otel_ofu.rules.language.syntax import DataLimits, Expression
+from otel_ofu.store.retention import DAY_S as FORGET_S
 
 # Starting value: a few lost rounds do not end a finding, two and a half minutes at 30 s do.
 MISSING_INTERVALS = 5
@@ -33,10 +37,11 @@ _TAKEN = ("alertname",)
 
 @dataclass(frozen=True, slots=True)
 class RuleContext:
-    """What rules are checked against. `causes` None: any name of a cause goes."""
+    """What rules are checked against. `causes`, `flags` None: any name of one goes."""
 
     registry: Registry
     causes: Collection[str] | None = None
+    flags: Collection[str] | None = None
 
     @property
     def entity_labels(self) -> frozenset[str]:
@@ -90,19 +95,21 @@ class RuleReader:
 
     def _rule(self, shape: RuleShape, steps: Steps) -> Rule | None:
         self._check(shape, steps)
-        condition = self._condition(shape, steps)
+        limits = self._limits(shape, steps)
+        condition = self._condition(shape, limits, steps)
         known = self.context.entity_labels
         labels = self._templates(shape.labels, (*steps, "labels"), known)
         shown = known | labels.keys()
-        cases = CaseReader(self.mistakes, self.context.registry, shape.each, self.interval_s)
-        clear = self._expression(shape.each, (*steps, "clear")) if shape.clear else None
+        meaning = MeaningCheck(self.context.registry, self.context.flags)
+        cases = CaseReader(self.mistakes, meaning, shape.each, self.interval_s)
+        clear = self._clear(shape, condition, limits, steps)
         rule = Rule(
             name=shape.alert,
             each=shape.each,
             condition=condition or SilenceCondition(0.0),
             clear=clear,
             timing=self._timing(shape, steps),
-            limits=self._limits(shape, steps),
+            limits=limits,
             limit=shape.limit,
             labels=labels,
             annotations=self._templates(shape.annotations, (*steps, "annotations"), shown),
@@ -114,25 +121,51 @@ class RuleReader:
         )
         return rule if condition else None
 
-    def _condition(self, shape: RuleShape, steps: Steps) -> Expression | SilenceCondition | None:
+    def _condition(
+        self, shape: RuleShape, limits: DataLimits, steps: Steps
+    ) -> Expression | SilenceCondition | None:
         if bool(shape.expr) == (shape.silent_for is not None):
             self.mistakes.add(steps, "a rule has either expr or silent_for")
             return None
         if shape.expr:
-            return self._expression(shape.each, (*steps, "expr"))
+            return self._expression(shape.each, limits, (*steps, "expr"))
         if shape.clear:
             self.mistakes.add_key((*steps, "clear"), "clear goes with expr, not with silent_for")
         after_s = self.mistakes.duration((*steps, "silent_for"), shape.silent_for, self.interval_s)
         if after_s < self.interval_s:
             self.mistakes.add((*steps, "silent_for"), "shorter than the interval of the group")
+        if after_s >= FORGET_S:
+            message = "never holds: what was silent for a day is forgotten; write less than 24h"
+            self.mistakes.add((*steps, "silent_for"), message)
         return SilenceCondition(after_s)
 
-    def _expression(self, each: EntityKind, steps: Steps) -> Expression | None:
+    def _clear(
+        self,
+        shape: RuleShape,
+        condition: Expression | SilenceCondition | None,
+        limits: DataLimits,
+        steps: Steps,
+    ) -> Expression | None:
+        if not shape.clear:
+            return None
+        clear = self._expression(shape.each, limits, (*steps, "clear"))
+        ranges = Ranges(self.context.registry, limits)
+        if clear and isinstance(condition, Expression) and never_clears(condition, clear, ranges):
+            message = "it never ends: clear holds only where expr does"
+            self.mistakes.add((*steps, "clear"), message)
+        return clear
+
+    def _expression(self, each: EntityKind, limits: DataLimits, steps: Steps) -> Expression | None:
+        """None after a mistake in the text; those in the meaning are noted."""
         try:
-            return condition_in(self.mistakes.file, steps, each, self.context.registry)
+            found = condition_in(self.mistakes.file, steps, each, self.context.registry)
         except ConfigError as error:
             self.mistakes.take(error)
             return None
+        check = MeaningCheck(self.context.registry, self.context.flags)
+        for mistake in check.mistakes(found, limits):
+            self.mistakes.add_in(steps, mistake.span.offset, mistake.message)
+        return found
 
     def _timing(self, shape: RuleShape, steps: Steps) -> RuleTiming:
         note = self.mistakes.duration

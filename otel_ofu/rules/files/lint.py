@@ -5,17 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from otel_ofu.catalog.registry import Registry
 from otel_ofu.model.errors import Problem
 from otel_ofu.rules.annotations import duration_words
+from otel_ofu.rules.files.meaning import decided
 from otel_ofu.rules.files.rule import SEVERITY, Rule, RuleGroup, RuleSet
 from otel_ofu.rules.language.printing import to_text
-from otel_ofu.rules.language.syntax import Expression, Over, walk
+from otel_ofu.rules.language.ranges import Ranges
+from otel_ofu.rules.language.spans import overlap
+from otel_ofu.rules.language.syntax import Compare, Expression, Over, walk
 
 # The default interval of `receivers.gpu`.
 STEP_S = 10.0
 
 
-def lint(rules: RuleSet, step_s: float = STEP_S) -> list[Problem]:
+def lint(rules: RuleSet, registry: Registry, step_s: float = STEP_S) -> list[Problem]:
     """Warnings in the order of the files. `step_s`: how often samples come in."""
     found = [
         _at(rule, message)
@@ -24,6 +28,7 @@ def lint(rules: RuleSet, step_s: float = STEP_S) -> list[Problem]:
         for message in (
             *_timing(rule, group),
             *_windows(rule, step_s),
+            *_meaning(rule, Ranges(registry, rule.limits, step_s=step_s)),
             *_texts(rule),
             *_tests(rule),
         )
@@ -59,12 +64,35 @@ def _is_of_events(condition: Expression) -> bool:
 
 
 def _windows(rule: Rule, step_s: float) -> Iterator[str]:
-    conditions = [c for c in (rule.condition, rule.clear) if isinstance(c, Expression)]
-    windows = dict.fromkeys(n for c in conditions for n in walk(c.root) if isinstance(n, Over))
-    for node in windows:
-        if node.window_s < 2 * step_s:
+    nodes = dict.fromkeys(node for c in _conditions(rule) for node in walk(c.root))
+    for node in nodes:
+        if isinstance(node, Over) and node.window_s < 2 * step_s:
             step = duration_words(step_s)
             yield f"{to_text(node)}: a window shorter than two steps of {step} holds one sample"
+
+
+def _meaning(rule: Rule, ranges: Ranges) -> Iterator[str]:
+    """Comparisons that only a number of samples or an end of a range decides; a clear in vain."""
+    for condition in _conditions(rule):
+        for node in walk(condition.root):
+            if isinstance(node, Compare):
+                yield from _decided(node, ranges)
+    if isinstance(rule.condition, Expression) and rule.clear:
+        where = overlap(rule.condition, rule.clear, ranges)
+        if where:
+            yield f"clear overlaps expr: both hold with a steady {where}"
+
+
+def _decided(node: Compare, ranges: Ranges) -> Iterator[str]:
+    if found := decided(node, ranges):
+        yield found
+    elif ranges.outcome(node) == "at_edge":
+        text = to_text(node)
+        yield f"{text} holds wherever it is known; to ask for data write count(metric, 10m) > 0"
+
+
+def _conditions(rule: Rule) -> list[Expression]:
+    return [c for c in (rule.condition, rule.clear) if isinstance(c, Expression)]
 
 
 def _texts(rule: Rule) -> Iterator[str]:

@@ -45,12 +45,15 @@ groups:
 
 
 def load_rules(
-    paths: Iterable[str | Path], registry: Registry, causes: Collection[str] | None = None
+    paths: Iterable[str | Path],
+    registry: Registry,
+    causes: Collection[str] | None = None,
+    flags: Collection[str] | None = None,
 ) -> RuleSet:
     """The rules of files, and of the YAML files in folders. Raises ConfigError.
 
-    `causes`: the names that `causes:` may list; None for any. When no rule judges silent
-    GPUs, a built-in rule does.
+    `causes`, `flags`: the names that `causes:` and `flag(…)` may have; None for any. When no rule
+    judges silent GPUs, a built-in rule does.
     """
     files: list[YamlFile] = []
     problems: list[Problem] = []
@@ -59,7 +62,7 @@ def load_rules(
             files.append(read_yaml(path))
         except ConfigError as error:
             problems += error.problems
-    return rules_of(files, RuleContext(registry, causes), problems)
+    return rules_of(files, RuleContext(registry, causes, flags), problems)
 
 
 def rules_from_text(text: str, registry: Registry, path: str = "rules.yaml") -> RuleSet:

@@ -20,7 +20,7 @@ from otel_ofu.model.errors import ConfigError, Problem
 from otel_ofu.rules.files.rule import FilePosition
 from otel_ofu.rules.files.shape import DURATION_PATTERN
 from otel_ofu.rules.language.language import parse_condition
-from otel_ofu.rules.language.parsing import LanguageError, milliseconds
+from otel_ofu.rules.language.parsing import OUT_OF_ORDER, LanguageError, in_order, milliseconds
 from otel_ofu.rules.language.syntax import Expression
 
 _DURATION = re.compile(DURATION_PATTERN)
@@ -33,6 +33,8 @@ def duration_s(text: str | float) -> float:
     written = str(text)
     if len(written) > 40 or not _DURATION.fullmatch(written):  # noqa: PLR2004 - 1w6d23h59m59s999ms
         raise ValueError(f"expected a duration such as 30s, 10m or 1h30m, not {written[:40]!r}")
+    if not in_order(written):
+        raise ValueError(f"{written}: {OUT_OF_ORDER}")
     seconds = milliseconds(written) / 1000
     if seconds > MAX_S:
         raise ValueError(f"{written} is longer than 90d, the most allowed")

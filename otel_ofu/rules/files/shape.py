@@ -14,12 +14,13 @@ from otel_ofu.model import EntityKind
 from otel_ofu.rules.functions import all_functions
 
 DURATION_PATTERN = r"^(0|([0-9]+(ms|[smhdw]))+)$"
+_ORDERED_PATTERN = r"^(0|(?=[0-9])([0-9]+w)?([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?)$"
 
 Duration = Annotated[
     str | int,
     Meta(
         description="A duration such as 30s, 10m or 1h30m",
-        extra_json_schema={"type": "string", "pattern": DURATION_PATTERN},
+        extra_json_schema={"type": "string", "pattern": _ORDERED_PATTERN},
     ),
 ]
 Share = Annotated[str | float, Meta(description="A share such as 50% or 0.5")]

@@ -7,6 +7,7 @@ value in one 64-bit key.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cached_property
 
@@ -30,11 +31,17 @@ class GroupedValues:
         self._limit = limit
         self.counts = np.bincount(self._groups, minlength=limit)
 
-    def reduce(self, formula: Callable[[GroupedValues, float], Sums], q: float | None) -> Values:
-        """The formula's value for each group, NaN for a group without values."""
+    def reduce(
+        self,
+        formula: Callable[[GroupedValues, float], Sums],
+        q: float | None,
+        empty: float | None = None,
+    ) -> Values:
+        """The formula's value for each group, `empty` or NaN for a group without values."""
+        nothing = math.nan if empty is None else empty
         with np.errstate(all="ignore"):
             result = formula(self, q or 0.0)
-            known: Values = np.where(self.counts > 0, result, np.nan).astype(np.float32)
+            known: Values = np.where(self.counts > 0, result, nothing).astype(np.float32)
             return known
 
     def share(self, groups: Groups) -> Values:

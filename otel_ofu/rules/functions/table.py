@@ -13,7 +13,8 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
-from otel_ofu.rules.functions import groups, windows
+from otel_ofu.rules.functions import bounds, groups, windows
+from otel_ofu.rules.functions.bounds import Interval
 from otel_ofu.rules.functions.groups import GroupedValues, Sums
 from otel_ofu.rules.functions.windows import Chunk, Values
 
@@ -32,7 +33,8 @@ class WindowFunction:
     quantile to a value a column, NaN without samples. `metrics`: which kind of metric it takes.
     `unit`: of the result, `x` that of the metric, `x/s` the same each second, else UCUM. `share`: a
     share in [0, 1] stands before the metric. `needs_coverage`: unknown with too few samples.
-    `empty`: its value where there is no sample, None for unknown.
+    `empty`: its value where there is no sample, None for unknown. `bounds`: from the range of the
+    metric to that of the result.
 
     Fields of `promql`: `{samples}` the window (of a counter what each sample gained), `{q}` the
     share; of a counter also `{after_first}` the window without its first sample, `{times}` when
@@ -48,6 +50,7 @@ class WindowFunction:
     share: bool = False
     needs_coverage: bool = True
     empty: float | None = None
+    bounds: Callable[[Interval], Interval] = bounds.same
 
     @property
     def usage(self) -> str:
@@ -59,8 +62,9 @@ class GroupFunction:
     """`peers.median(x)`, `gpus.avg(x)`: of the values of the GPUs of each group.
 
     `compute`: from the values and the share of a quantile to a value a group. `unit` and `share`
-    as above. `of_condition`: the function that is computed of 1 (holds) and 0 (does not) when the
-    operand is a condition; "" where a condition is refused.
+    as above, `bounds` likewise. `of_condition`: the function that is computed of 1 (holds) and 0
+    (does not) when the operand is a condition; "" where a condition is refused. `empty`: its value
+    for a group of `gpus.` without values, None for unknown.
 
     Fields of `promql`, which stands in brackets where it is an operation: `{x}` the values,
     `{operand}` the same beside an operator, `{by}` the clause that makes the groups, `{on}` the
@@ -74,6 +78,8 @@ class GroupFunction:
     unit: str = SAME_UNIT
     share: bool = False
     of_condition: str = ""
+    empty: float | None = None
+    bounds: Callable[[Interval], Interval] = bounds.same
 
     def usage(self, relation: str) -> str:
         return f"{relation}.{self.name}({'0.95, ' if self.share else ''}x)"
@@ -90,6 +96,7 @@ class ScalarFunction:
     gives: str
     compute: Callable[[Quantity], Quantity]
     promql: str
+    bounds: Callable[[Interval], Interval]
     unit: str = SAME_UNIT
 
     @property
@@ -112,12 +119,19 @@ WINDOW_FUNCTIONS: Mapping[str, WindowFunction] = _by_name(
     WindowFunction("avg", "the mean of the samples", windows.mean, "avg_over_time({samples})"),
     WindowFunction("min", "the smallest sample", windows.smallest, "min_over_time({samples})"),
     WindowFunction("max", "the largest sample", windows.largest, "max_over_time({samples})"),
-    WindowFunction("sum", "the sum of the samples", windows.total, "sum_over_time({samples})"),
+    WindowFunction(
+        "sum",
+        "the sum of the samples",
+        windows.total,
+        "sum_over_time({samples})",
+        bounds=bounds.summed,
+    ),
     WindowFunction(
         "stddev",
         "the standard deviation of the samples",
         windows.deviation,
         "stddev_over_time({samples})",
+        bounds=bounds.deviation,
     ),
     WindowFunction(
         "count",
@@ -128,6 +142,7 @@ WINDOW_FUNCTIONS: Mapping[str, WindowFunction] = _by_name(
         unit="{sample}",
         needs_coverage=False,
         empty=0.0,
+        bounds=bounds.from_zero,
     ),
     WindowFunction(
         "last",
@@ -143,6 +158,7 @@ WINDOW_FUNCTIONS: Mapping[str, WindowFunction] = _by_name(
         "sum_over_time({after_first}) / (max_over_time({times}) - {first_s})",
         metrics="counter",
         unit=PER_SECOND,
+        bounds=bounds.from_zero,
     ),
     WindowFunction(
         "increase",
@@ -150,6 +166,7 @@ WINDOW_FUNCTIONS: Mapping[str, WindowFunction] = _by_name(
         windows.total,
         "sum_over_time({samples})",
         metrics="counter",
+        bounds=bounds.from_zero,
     ),
     WindowFunction(
         "quantile",
@@ -164,13 +181,14 @@ GROUP_FUNCTIONS: Mapping[str, GroupFunction] = _by_name(
     GroupFunction("avg", "the mean", groups.mean, "avg {by} ({x})"),
     GroupFunction("min", "the smallest value", groups.smallest, "min {by} ({x})"),
     GroupFunction("max", "the largest value", groups.largest, "max {by} ({x})"),
-    GroupFunction("sum", "the sum", groups.total, "sum {by} ({x})"),
+    GroupFunction("sum", "the sum", groups.total, "sum {by} ({x})", bounds=bounds.summed),
     GroupFunction("median", "the median", groups.median, "quantile {by} (0.5, {x})"),
     GroupFunction(
         "mad",
         "the median distance from the median",
         groups.median_distance,
         "quantile {by} (0.5, abs({operand} - {on} quantile {by} (0.5, {x})))",
+        bounds=bounds.distance,
     ),
     GroupFunction(
         "quantile",
@@ -181,16 +199,19 @@ GROUP_FUNCTIONS: Mapping[str, GroupFunction] = _by_name(
     ),
     GroupFunction(
         "count",
-        "how many GPUs have a value; of a condition, as in `count(x < 5%)`, for how many it holds",
+        "how many GPUs have a value, 0 without any in `gpus.`; of a condition, as in "
+        "`count(x < 5%)`, for how many it holds",
         groups.count,
         "count {by} ({x})",
         unit="{gpu}",
         of_condition="sum",
+        empty=0.0,
+        bounds=bounds.from_zero,
     ),
 )
 
 SCALAR_FUNCTIONS: Mapping[str, ScalarFunction] = _by_name(
-    ScalarFunction("abs", "the value without its sign", _absolute, "abs({x})"),
+    ScalarFunction("abs", "the value without its sign", _absolute, "abs({x})", bounds.absolute),
 )
 
 FLAG = "flag"

@@ -5,6 +5,7 @@ A name that stands for nothing raises `NameMistake`, with the nearest names that
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -35,6 +36,7 @@ def resolve(name: str, each: EntityKind, registry: Registry) -> MetricReference:
     scope, key = _split(name, each)
     metric = _metric(key, registry)
     _check_labels(key, metric)
+    _check_values(key, metric, registry)
     _check_entity(key, metric, scope, each)
     return MetricReference(key, scope, parse_unit(metric.unit), metric.kind == "counter")
 
@@ -74,6 +76,19 @@ def _check_labels(key: str, metric: Metric) -> None:
         shape = ":".join([base, *(f"<{name}>" for name in metric.labels)])
         raise NameMistake(f"{base} needs its label: write {shape}")
     raise NameMistake(f"{base} has no labels: write {base}")
+
+
+def _check_values(key: str, metric: Metric, registry: Registry) -> None:
+    """Refuses a label that the metric can never have."""
+    base, *labels = key.split(":")
+    for name, value in zip(metric.labels, labels, strict=True):
+        attribute = registry.attributes.get(name)
+        known = attribute.values if attribute else []
+        if known and value not in known:
+            hint = nearest(value, known) or f"; one of: {', '.join(known)}"
+            raise NameMistake(f"{base}: unknown {name} {shown(value)!r}{hint}")
+        if metric.label_pattern and not re.fullmatch(metric.label_pattern, value):
+            raise NameMistake(f"{base}: {shown(value)!r} is not a number, as in {base}:79")
 
 
 def _check_entity(key: str, metric: Metric, scope: Scope, each: EntityKind) -> None:

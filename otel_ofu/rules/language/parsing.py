@@ -205,15 +205,27 @@ def number(tree: ParseTree, index: int, typed: TypedNode) -> Numeric:
 MAX_DAYS = 3_650
 
 _PART = re.compile(r"(\d+)(ms|[smhdw])")
-_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_MS = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
 
 
 def duration_s(text: Token) -> float:
     """`1h30m` in seconds. Raises TypeMistake."""
     length_ms = milliseconds(text)
+    if not in_order(text):
+        raise TypeMistake(text, f"{shown(text)}: {OUT_OF_ORDER}")
     if length_ms > _MS["d"] * MAX_DAYS:
         raise TypeMistake(text, f"{shown(text)} is longer than {MAX_DAYS} days, the most allowed")
     return length_ms / 1000
+
+
+# As in Prometheus: 1m1h is more often a slip than 61 minutes.
+OUT_OF_ORDER = "units of a duration go from the largest to the smallest, each once, as in 1h30m"
+
+
+def in_order(text: str) -> bool:
+    """Whether the units of a duration go from the largest to the smallest, each once."""
+    ranks = [list(_MS).index(unit) for _, unit in _PART.findall(text)]
+    return ranks == sorted(set(ranks))
 
 
 def milliseconds(text: str) -> int:

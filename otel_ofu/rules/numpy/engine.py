@@ -142,7 +142,7 @@ class NodeEvaluator:
         groups, limit = self._groups(kind, node.relation)
         grouped = GroupedValues(self._operand(node), groups, limit)
         function = group_function(node.function, of_condition=isinstance(node.operand, Boolean))
-        values = grouped.reduce(function.compute, node.q)
+        values = grouped.reduce(function.compute, node.q, function.empty)
         share = grouped.share(groups)
         if node.relation is Relation.PEERS:
             values[grouped.counts < self._limits.min_peers] = np.nan

@@ -14,7 +14,7 @@ from typing import assert_never
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.model import EntityKind
 from otel_ofu.rules.algebra import COMPARE
-from otel_ofu.rules.functions import SCALAR_FUNCTIONS, group_function
+from otel_ofu.rules.functions import SCALAR_FUNCTIONS, GroupFunction, group_function
 from otel_ofu.rules.language.syntax import (
     Aggregate,
     And,
@@ -219,7 +219,12 @@ class Compiler:
     def _group(self, node: Aggregate) -> Value:
         inner, labels = self._members(node)
         operand = self._operand(node, inner)
-        return operand and self._grouped(node, operand, labels)
+        known = [self._grouped(node, operand, labels)] if operand else []
+        function = _function(node)
+        if function.empty is not None and node.relation is Relation.GPUS:
+            nothing = infix("*", self.samples.present(), 0.0)
+            known.append(infix("+", nothing, function.empty) if function.empty else nothing)
+        return any_of(known) if known else None
 
     def _members(self, node: Aggregate) -> tuple[Compiler, Labels]:
         """How the GPUs of a group are written, and the labels that they share."""
@@ -235,7 +240,7 @@ class Compiler:
         return None if value is None else inner.everywhere(value)
 
     def _grouped(self, node: Aggregate, operand: Vector, labels: Labels) -> Vector:
-        function = group_function(node.function, of_condition=isinstance(node.operand, Boolean))
+        function = _function(node)
         fields = {
             "x": operand.text,
             "operand": operand.inside,
@@ -249,6 +254,11 @@ class Compiler:
             return result
         enough = infix(">=", aggregate("count", labels, operand.text), float(least))
         return both([result, enough])
+
+
+def _function(node: Aggregate) -> GroupFunction:
+    """What is computed of the group."""
+    return group_function(node.function, of_condition=isinstance(node.operand, Boolean))
 
 
 def alert_query(expression: Expression, registry: Registry, settings: CompilerSettings) -> str:

@@ -27,7 +27,7 @@ RULE = """
 
 def warnings(*rules: str) -> list[str]:
     text = "groups:\n  - name: g\n    interval: 30s\n    rules:" + "".join(rules)
-    found = lint(rules_from_text(text, load_registry()))
+    found = lint(rules_from_text(text, load_registry()), load_registry())
     return [f"{problem.line}: {problem.message}" for problem in found]
 
 
@@ -51,6 +51,11 @@ def test_a_complete_rule_gives_no_warning() -> None:
         (", fires_at: 20m", "", "no test in which it fires"),
         ("{ofu: 0.9x60}}", "{ofu: 0.9x60}, fires_at: 1m}", ""),
         ("ofu: _x60", "ofu: 1x60", "no test with missing data"),
+        ("for: 10m", "clear: ofu > 10%\n        for: 1m", "clear overlaps expr: both hold with a"),
+        ("for: 10m", "clear: ofu > 20%\n        for: 1m", ""),
+        ("avg(ofu, 10m) < 15%", "ofu >= 0", "ofu >= 0 holds wherever it is known"),
+        ("avg(ofu, 10m) < 15%", "count(ofu, 10m) > 61", "count(ofu, 10m) > 61 never holds"),
+        ("avg(ofu, 10m) < 15%", "count(ofu, 10m) > 60", ""),
     ],
 )
 def test_what_is_probably_not_meant_is_told(before: str, after: str, warning: str) -> None:

@@ -214,6 +214,20 @@ def test_a_job_is_judged_over_its_gpus_and_a_node_over_its_own() -> None:
     assert judge(bench, "gpus.avg(ofu) > 25%", 10, "node") == {"n1": CLEAR, "n2": HOLDS}
 
 
+def test_values_of_a_group_are_counted_also_where_there_are_none() -> None:
+    bench = Bench()
+    bench.write(
+        seen(gpu("a", "j1"), 10, {"ofu": 0.2}),
+        seen(gpu("b", "j1"), 10, {"power": 1.0}),
+        seen(gpu("c", "j2"), 10, {"power": 1.0}),
+    )
+    assert judge(bench, "gpus.count(ofu) == 0", 10, "job") == {"j1": CLEAR, "j2": HOLDS}
+    unknown = judge(bench, "gpus.count(ofu < 5%) == 0", 10, "job")
+    assert unknown == {"j1": HOLDS, "j2": UNKNOWN}
+    peers = judge(bench, "peers.count(ofu) < 1", 10, min_peers=1)
+    assert peers == {"a": CLEAR, "b": CLEAR, "c": UNKNOWN}
+
+
 def test_a_gpu_sees_what_its_job_and_node_report() -> None:
     bench = Bench(registry=with_parents())
     bench.write(seen(gpu("a", "j1"), 10, {"ofu": 0.2}), seen(gpu("b", node=""), 10, {"ofu": 0.2}))

@@ -155,6 +155,16 @@ def test_the_gpus_of_a_node_are_counted_by_condition() -> None:
     assert alert("gpus.count(ofu < 5%) > 3", "node") == expected
 
 
+def test_a_count_of_no_values_is_nothing_a_condition_of_none_unknown() -> None:
+    value = f'{GPU} (last_over_time({OFU}{{host_name!=""}}[1m10s]))'
+    there = PRESENT.replace("}[1h]", ',host_name!=""}[1h]')
+    counted = f"count by (host_name) ({value}) or (group by (host_name) {there} * 0)"
+    assert alert("gpus.count(ofu) == 0", "node") == f"({counted}) == 0"
+    assert " or " not in alert("gpus.count(ofu < 5%) == 0", "node")
+    assert alert("gpus.count(ofu / 0) == 0", "node") == f"(group by (host_name) {there} * 0) == 0"
+    assert " or " not in alert("peers.count(ofu) > 9")
+
+
 def test_an_increase_is_what_each_sample_gained() -> None:
     text = alert("increase(xid:79, 10m) > 0")
     x = 'hw_errors_total{error_type="xid_79",hw_type="gpu"}'

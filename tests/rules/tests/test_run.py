@@ -40,6 +40,25 @@ def lines(test: str, rules: str = RULES) -> list[str]:
     return [line for result in found for line in result.lines]
 
 
+COUNTED = """
+groups:
+  - name: g
+    interval: 30s
+    rules:
+      - alert: NoOfu
+        each: job
+        expr: gpus.count(ofu) == 0
+        for: 5m
+        tests:
+"""
+
+
+def test_a_job_without_any_value_of_a_metric_can_be_found() -> None:
+    test = "{name: a, series: {gpu0.ofu: _x60, gpu0-1.gpu_util: 1x60}, fires_at: 5m}"
+    assert lines(test, COUNTED) == []
+    assert lines("{name: a, series: {gpu0.ofu: 0.1x60, gpu1.gpu_util: 1x60}}", COUNTED) == []
+
+
 @pytest.mark.parametrize(
     "test",
     [
@@ -50,7 +69,7 @@ def lines(test: str, rules: str = RULES) -> list[str]:
         "{name: a, series: {ofu: 0.1x6 _x12}, fires_at: 1m, resolves_at: 6m30s}",
         "{name: a, series: {gpu0-2.ofu: 0.1x6, gpu3.ofu: 0.5x6}, fires_at: {gpu0-2: 1m}}",
         "{name: a, step: 10s, series: {ofu: 0.5x6 0.01x30}, fires_at: 3m30s}",
-        "{name: a, series: {ofu: 0.3-0.05x9}, fires_at: 3m30s}",
+        "{name: a, series: {ofu: 0.3-0.05x7 0x2}, fires_at: 3m30s}",
     ],
 )
 def test_what_is_expected_and_happens_passes(test: str) -> None:
