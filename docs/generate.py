@@ -12,7 +12,6 @@ from pathlib import Path
 from otel_ofu.catalog.registry import AttributeDefinition, Metric, Registry, load_registry
 from otel_ofu.catalog.vendors import load_vendors
 from otel_ofu.diagnose import load_causes
-from otel_ofu.diagnose.cause import cause_table
 from otel_ofu.evidence.flags import load_flags
 from otel_ofu.evidence.flags.catalogue import Flag
 from otel_ofu.files.installed import shipped
@@ -189,7 +188,12 @@ def _flag(flag: Flag) -> Iterator[str]:
 
 
 def _causes(registry: Registry) -> Iterator[str]:
-    yield from cause_table(load_causes(shipped("rules") / "causes.yaml", registry))
+    yield "| id | what | severity | what distinguishes it | similar causes |"
+    yield "|---|---|---|---|---|"
+    for cause in load_causes(shipped("rules") / "causes.yaml", registry).causes:
+        severity = f"{cause.severity}, meant to be" if cause.legitimate else cause.severity
+        cells = (f"`{cause.id}`", cause.title, severity, cause.remark, cause.confounders or "-")
+        yield f"| {' | '.join(cells)} |"
 
 
 def _functions() -> Iterator[str]:

@@ -78,7 +78,7 @@ def test_of_the_agent_itself() -> None:
     metrics.exported("otlp", "sent", 5)
     metrics.watch("store", lambda: {"stored": 5, "late": 1})
     metrics.judged(0.1, 0.0)
-    body = metrics.collect({"otlp": QueueStats(1, 2, 1, {})})
+    body = metrics.collect({"otlp": QueueStats(1, 2, {})})
     metrics.close()
     assert body is not None
     check(iter([body]))

@@ -112,10 +112,6 @@ class Baselines:
             if (usual := self._usual.get(print_)) and usual.minutes >= KNOWN_AFTER
         ]
 
-    def usual(self, job: Entity, gpus: float) -> UsualOfu | None:
-        """What is known of a job."""
-        return self._usual.get(job_fingerprint(job, gpus))
-
     def save(self, now_s: float) -> None:
         """Writes what changed; a disk that takes nothing is tried again."""
         old = [p for p, usual in self._usual.items() if usual.seen_s < now_s - FORGET_S]

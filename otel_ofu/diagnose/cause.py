@@ -90,19 +90,6 @@ class CauseCatalogue:
                     yield evidence.condition
 
 
-def cause_table(book: CauseCatalogue) -> Iterator[str]:
-    """The table of docs/causes.md in Markdown: one row a cause, in the order of the file."""
-    yield "| id | what | severity | what distinguishes it | similar causes |"
-    yield "|---|---|---|---|---|"
-    yield from map(_table_row, book.causes)
-
-
-def _table_row(cause: Cause) -> str:
-    severity = f"{cause.severity}, meant to be" if cause.legitimate else cause.severity
-    cells = (f"`{cause.id}`", cause.title, severity, cause.remark, cause.confounders or "-")
-    return f"| {' | '.join(cells)} |"
-
-
 def _only_flags(condition: Expression) -> bool:
     nodes = tuple(walk(condition.root))
     return any(isinstance(node, FlagCondition) for node in nodes) and not any(

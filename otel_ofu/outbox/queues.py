@@ -98,7 +98,6 @@ class QueueStats:
 
     size_bytes: int
     capacity_bytes: int
-    bodies: int
     dropped: Mapping[str, int]
 
 
@@ -198,7 +197,6 @@ class Queue:
             return QueueStats(
                 sum(p.entries.size_bytes for p in self._parts),
                 self._limits.max_bytes,
-                len(self),
                 dict(self._dropped),
             )
 

@@ -103,9 +103,9 @@ def test_counts_and_durations_carry_the_attributes_of_the_registry() -> None:
 
 def test_queues_are_told_as_they_are_at_that_moment() -> None:
     with agent() as made:
-        first = collected(made, {"otlp": QueueStats(7, 100, 1, {})})
+        first = collected(made, {"otlp": QueueStats(7, 100, {})})
         assert [p.as_int for p in first["ofu.export.queue.size"].values()] == [7]
-        second = collected(made, {"otlp": QueueStats(0, 100, 0, {})})
+        second = collected(made, {"otlp": QueueStats(0, 100, {})})
         assert [p.as_int for p in second["ofu.export.queue.size"].values()] == [0]
         ((key, capacity),) = second["ofu.export.queue.capacity"].items()
         assert dict(key) == {"ofu.exporter": "otlp"}

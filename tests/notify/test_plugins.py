@@ -44,8 +44,9 @@ def test_a_notifier_of_another_package_is_notified_and_has_a_queue(tmp_path: Pat
         r.handle(finding("1"))
         r.run(31)
         (sender,) = Delivery(written, r.outbox, r.clock, {}).senders
-        assert sender.stats().queue.bodies == 1
-        assert list(r.outbox.queues) == ["route/ops/file-0"]
+        assert [(n, len(queue)) for n, queue in r.outbox.queues.items()] == [
+            ("route/ops/file-0", 1)
+        ]
         sender.step()
     assert path.read_text() == "WARNING 1 since 07:50 UTC (10 min): LowOfu\n"
 

@@ -5,7 +5,6 @@ from otel_ofu.files.yaml.convert import (
     convert,
     convert_good,
     convert_usable,
-    split_error,
 )
 from otel_ofu.files.yaml.parse import KEY, Step, Steps, YamlFile, parse_yaml, problem_at, read_yaml
 from otel_ofu.files.yaml.shown import keys_only
@@ -23,5 +22,4 @@ __all__ = [
     "parse_yaml",
     "problem_at",
     "read_yaml",
-    "split_error",
 ]

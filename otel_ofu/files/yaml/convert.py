@@ -214,15 +214,6 @@ _FIELD = re.compile(r"unknown field `(?P<name>[^`]*)`")
 _MISSING = re.compile(r"missing required field `(?P<name>[^`]*)`")
 
 
-def split_error(error: msgspec.ValidationError) -> tuple[Steps, str]:
-    """The steps to the bad part and the message, of a msgspec error.
-
-    Keys of mappings are left out of the steps: the error does not name them.
-    """
-    pattern, text = _split(error)
-    return tuple(step for step in pattern if step is not None), text
-
-
 def _split(error: msgspec.ValidationError) -> tuple[Pattern, str]:
     text = str(error)
     found = _PATH.search(text)
