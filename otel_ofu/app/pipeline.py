@@ -18,7 +18,7 @@ from otel_ofu.app.telemetry import Dependencies, Telemetry
 from otel_ofu.config import Config
 from otel_ofu.derive.gpu_time import GpuTimeMeter
 from otel_ofu.diagnose import card
-from otel_ofu.export.finding import finding_event
+from otel_ofu.export.logs import finding_event
 from otel_ofu.model import Finding, Observation
 from otel_ofu.model.clock import Clock
 from otel_ofu.notify import Delivery, Router

@@ -13,7 +13,6 @@ from contextlib import suppress
 from functools import partial
 
 from otel_ofu.net.connecting import cut
-from otel_ofu.net.event_stream import HEAD, HEARTBEAT
 from otel_ofu.net.http_limits import Connections
 from otel_ofu.net.http_message import (
     BadRequestError,
@@ -23,6 +22,8 @@ from otel_ofu.net.http_message import (
     parse_head,
 )
 from otel_ofu.net.http_service import (
+    HEAD,
+    HEARTBEAT,
     EventStream,
     HttpRequest,
     HttpResponse,

@@ -19,7 +19,6 @@ from otel_ofu.model.clock import Clock
 from otel_ofu.model.labels import is_label_name
 from otel_ofu.net.secrets import shown_url
 from otel_ofu.net.settings import RequiredUrl
-from otel_ofu.notify import format as text
 from otel_ofu.notify.alert import Alert, iso
 from otel_ofu.notify.http import (
     Credentials,
@@ -28,7 +27,12 @@ from otel_ofu.notify.http import (
     NotificationTransport,
     PreparedRequest,
 )
-from otel_ofu.notify.message import MessageOptions, text_of
+from otel_ofu.notify.message import (
+    MessageOptions,
+    number,
+    percent,
+    text_of,
+)
 from otel_ofu.outbox.batch import Body, Priority
 from otel_ofu.outbox.queues import Queue
 
@@ -122,12 +126,12 @@ def annotations_of(alert: Alert, options: MessageOptions) -> dict[str, str]:
         **finding.annotations,
         "summary": finding.summary,
         "description": text_of(alert, options),
-        "value": "" if finding.value is None else text.number(finding.value),
-        "threshold": "" if finding.threshold is None else text.number(finding.threshold),
+        "value": "" if finding.value is None else number(finding.value),
+        "threshold": "" if finding.threshold is None else number(finding.threshold),
         "reason": finding.reason,
-        "causes": "; ".join(f"{c.title} ({text.percent(c.score)})" for c in finding.causes),
+        "causes": "; ".join(f"{c.title} ({percent(c.score)})" for c in finding.causes),
         "next_steps": "; ".join(steps),
-        **{f"fact_{name}": text.number(value) for name, value in finding.facts.items()},
+        **{f"fact_{name}": number(value) for name, value in finding.facts.items()},
     }
     return {name: value for name, value in found.items() if value}
 

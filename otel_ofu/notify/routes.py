@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from otel_ofu.notify.alert import written_label
-from otel_ofu.notify.matchers import Labels, Matcher, all_match, parse_matcher
+from otel_ofu.notify.conditions import Labels, Matcher, TimeIntervalConfig, all_match, parse_matcher
 from otel_ofu.notify.settings import RouteConfig, RouteSettings
-from otel_ofu.notify.time_intervals import TimeIntervalConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,8 @@ from otel_ofu.files.settings import (
 from otel_ofu.files.yaml import Steps
 from otel_ofu.net.settings import parse_url
 from otel_ofu.notify.alertmanager import AlertmanagerConfig
+from otel_ofu.notify.conditions import TimeIntervalConfig, parse_matcher, parse_zone
 from otel_ofu.notify.http import Interval
-from otel_ofu.notify.matchers import parse_matcher
 from otel_ofu.notify.message import MessageOptions, parse_message_template
 from otel_ofu.notify.notifier import Notifier
 from otel_ofu.notify.notifiers import (
@@ -42,7 +42,6 @@ from otel_ofu.notify.notifiers import (
     receiver_type,
 )
 from otel_ofu.notify.template import Part
-from otel_ofu.notify.time_intervals import TimeIntervalConfig, parse_zone
 
 MOST = 1_000_000
 """Starting value: more than a message or an outbox can hold."""

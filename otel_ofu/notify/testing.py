@@ -17,10 +17,12 @@ from otel_ofu.model import Entity, Finding, RankedCause
 from otel_ofu.model.clock import Clock
 from otel_ofu.net.secrets import shown_url
 from otel_ofu.notify import alertmanager
-from otel_ofu.notify import format as text
 from otel_ofu.notify.alert import Alert, Notification, ended, opened, written_label
 from otel_ofu.notify.integrations import Integration, integrations_of, queue_limits
-from otel_ofu.notify.message import MessageOptions
+from otel_ofu.notify.message import (
+    MessageOptions,
+    duration,
+)
 from otel_ofu.notify.routes import AlertRoute, build_routes, label_set
 from otel_ofu.notify.settings import RouteSettings
 from otel_ofu.outbox.batch import Body
@@ -61,8 +63,8 @@ def _route(
     yield f"  receiver {route.receiver} ({kinds})"
     yield f"  group    {label_set(route.group_labels(labels))}"
     yield (
-        f"  notified after {text.duration(timing.wait_s)}, news every"
-        f" {text.duration(timing.interval_s)}, again every {text.duration(timing.repeat_s)}"
+        f"  notified after {duration(timing.wait_s)}, news every"
+        f" {duration(timing.interval_s)}, again every {duration(timing.repeat_s)}"
     )
     if muted := route.muted_by(now_s):
         yield f"  muted    now, by {muted}"

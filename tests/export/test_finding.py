@@ -6,8 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.export.finding import finding_event
-from otel_ofu.export.logs import encode_logs
+from otel_ofu.export.logs import encode_logs, finding_event
 from otel_ofu.model import Entity, Evidence, Finding, RankedCause
 
 REGISTRY = load_registry()

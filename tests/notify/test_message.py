@@ -11,15 +11,15 @@ from hypothesis import settings as profile
 from hypothesis import strategies as st
 
 from otel_ofu.model import Finding, RankedCause
-from otel_ofu.notify import format as shown
+from otel_ofu.notify import message as shown
 from otel_ofu.notify.alert import Notification, ended, opened
+from otel_ofu.notify.conditions import parse_zone
 from otel_ofu.notify.message import (
     Message,
     MessageOptions,
     message_of,
     parse_message_template,
 )
-from otel_ofu.notify.time_intervals import parse_zone
 from tests.notify.rig import NOW_S, finding
 
 LOADER = RankedCause(

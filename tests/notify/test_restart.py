@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from otel_ofu.model.clock import VirtualClock
-from otel_ofu.notify.matchers import parse_matcher
+from otel_ofu.notify.conditions import parse_matcher
 from otel_ofu.notify.router import FILE
 from tests.notify.rig import NOW_S, finding, rig
 

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from otel_ofu.files.settings import CheckContext, mistakes
-from otel_ofu.notify.time_intervals import (
+from otel_ofu.notify.conditions import (
     TimeIntervalConfig,
     TimeRange,
     TimeSpanConfig,

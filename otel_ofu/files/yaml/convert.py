@@ -1,7 +1,7 @@
 """Plain data with positions -> msgspec types.
 
-Enters: a `YamlFile` and a type. Leaves: the value, or a `ConfigError` with all the problems; those
-of the file itself come with the conversion of its whole.
+Enters: a `YamlFile` and a type. Leaves: the value, or a `ConfigError` with all the problems, each
+with what the type allows there; those of the file itself come with the conversion of its whole.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import reduce
 from operator import getitem
 from typing import Any, Generic, TypeVar
 
 import msgspec
+from msgspec import inspect
 
-from otel_ofu.files.yaml import allowed
 from otel_ofu.files.yaml.parse import Step, Steps, YamlFile
 from otel_ofu.model.errors import ConfigError, Problem
 from otel_ofu.model.validation import plain_message
@@ -243,13 +244,73 @@ def _worded(type_: type[Any], steps: Steps, message: str) -> str:
     """The message of msgspec in the terms of somebody who writes YAML, with what is allowed."""
     name = str(steps[-1]) if steps else ""
     if _FIELD.search(message):
-        if instead := allowed.instead_of(type_, steps[:-1], name):
+        if instead := _allowed_instead_of(type_, steps[:-1], name):
             return f"the key {name!r} is no longer supported; {instead}"
-        return f"unknown key {name!r}{allowed.keys(type_, steps[:-1], name)}"
+        return f"unknown key {name!r}{_allowed_keys(type_, steps[:-1], name)}"
     if message.startswith("unknown key"):
-        return message + allowed.key_choices(type_, steps[:-1])
+        return message + _allowed_key_choices(type_, steps[:-1])
     if message.startswith("Invalid enum value"):
-        return message.replace("Invalid enum value", "unknown value") + allowed.choices(
+        return message.replace("Invalid enum value", "unknown value") + _allowed_choices(
             type_, steps
         )
     return plain_message(message)
+
+
+MAX_LISTED = 24
+
+
+def _allowed_choices(type_: type[Any], steps: Steps) -> str:
+    """`; one of: a, b` for the choice at `steps`, or nothing."""
+    found = _at(inspect.type_info(type_), steps)
+    values = [v for t in found if isinstance(t, inspect.LiteralType) for v in t.values]
+    return f"; one of: {', '.join(str(v) or '(empty)' for v in values)}" if values else ""
+
+
+def _allowed_key_choices(type_: type[Any], steps: Steps) -> str:
+    """`; one of: a, b` for the keys of the mapping at `steps`, or nothing when all are allowed."""
+    found = [t for t in _at(inspect.type_info(type_), steps) if isinstance(t, inspect.DictType)]
+    keys_ = [key for t in found for key in _flat(t.key_type)]
+    values = [v for t in keys_ if isinstance(t, inspect.LiteralType) for v in t.values]
+    return f"; one of: {', '.join(str(v) for v in values)}" if values else ""
+
+
+def _allowed_keys(type_: type[Any], steps: Steps, wrong: str) -> str:
+    """`; did you mean x?` or `; allowed: a, b` for the block at `steps`."""
+    found = _at(inspect.type_info(type_), steps)
+    names = [f.encode_name for t in found if isinstance(t, inspect.StructType) for f in t.fields]
+    near = get_close_matches(wrong, names, n=1)
+    if near:
+        return f"; did you mean {near[0]}?"
+    return f"; allowed: {', '.join(names[:MAX_LISTED])}" if names else ""
+
+
+def _allowed_instead_of(type_: type[Any], steps: Steps, wrong: str) -> str:
+    """What to write in place of a key that the block at `steps` had once: see its `REMOVED`."""
+    found = _at(inspect.type_info(type_), steps)
+    removed = [getattr(t.cls, "REMOVED", {}) for t in found if isinstance(t, inspect.StructType)]
+    return next((keys_[wrong] for keys_ in removed if wrong in keys_), "")
+
+
+def _at(info: inspect.Type, steps: Steps) -> list[inspect.Type]:
+    types = _flat(info)
+    for step in steps:
+        types = [inner for t in types for part in _part(t, step) for inner in _flat(part)]
+    return types
+
+
+def _flat(info: inspect.Type) -> list[inspect.Type]:
+    if isinstance(info, inspect.UnionType):
+        return [inner for t in info.types for inner in _flat(t)]
+    if isinstance(info, inspect.Metadata):
+        return _flat(info.type)
+    return [info]
+
+
+def _part(info: inspect.Type, step: Step) -> list[inspect.Type]:
+    if isinstance(info, inspect.StructType):
+        return [f.type for f in info.fields if f.encode_name == step]
+    if isinstance(info, inspect.DictType):
+        return [info.value_type]
+    if isinstance(info, inspect.ListType | inspect.VarTupleType):
+        return [info.item_type]
+    return []

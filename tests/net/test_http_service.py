@@ -9,9 +9,15 @@ from queue import SimpleQueue
 
 import pytest
 
-from otel_ofu.net.event_stream import EventBuffer, encode_event
 from otel_ofu.net.http_limits import HttpLimits
-from otel_ofu.net.http_service import EventStream, HttpRequest, HttpRoute, Reply
+from otel_ofu.net.http_service import (
+    EventBuffer,
+    EventStream,
+    HttpRequest,
+    HttpRoute,
+    Reply,
+    encode_event,
+)
 from tests.net.serving import Client, counted, read_all, serving
 from tests.waiting import HANGS_S, wait_until
 

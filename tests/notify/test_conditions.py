@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_ofu.notify.matchers import Matcher, parse_matcher
+from otel_ofu.notify.conditions import Matcher, parse_matcher
 
 
 @pytest.mark.parametrize(
