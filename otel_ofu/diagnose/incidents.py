@@ -24,6 +24,7 @@ from msgspec.structs import replace
 
 from otel_ofu.model import SEVERITIES, EntityKind, Finding
 from otel_ofu.model.labels import ID_ATTRIBUTES
+from otel_ofu.model.owner import JOB_ID
 from otel_ofu.store import Store
 
 TAKEN_IN = "taken_in"
@@ -178,7 +179,6 @@ def _is_silence(finding: Finding) -> bool:
     return any(evidence.metric == "silent" for evidence in finding.evidence)
 
 
-JOB_ID = "ofu.job.id"
 Key = tuple[bool, str, str]
 """On trial or not, the job, the cause."""
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from otel_ofu.model import Observation
+from otel_ofu.model.owner import JOB_ID
 from otel_ofu.model.report_interval import ReportInterval
 from otel_ofu.report.timeline import BucketSums, Doubles, Timelines
 
-JOB_ID = "ofu.job.id"
 NOBODY = ""
 """The key of GPUs without a job."""
 
