@@ -31,6 +31,8 @@ WARM_UP_S = 1.0
 POLL_S = 2.0
 """Starting value: how often rule files are polled."""
 CLOSE_SOURCE_S = 1.0
+EVENTS_S = 1.0
+"""Starting value: how often XIDs are emitted between two rounds."""
 
 
 def receiver(prepared: PreparedConfig, store: Store, fleet: FleetState) -> OtlpReceiver | None:
@@ -72,6 +74,7 @@ class Agent:
     def _scheduled(self) -> Scheduler:
         config, pipeline, scheduler = self._config, self._pipeline, Scheduler()
         scheduler.every("sampler", float(config.receivers.gpu.interval), self._work.tick)
+        scheduler.every("gpu-events", EVENTS_S, self._work.poll_events)
         own = pipeline.telemetry.export_own
         scheduler.every("agent-metrics", float(config.agent.metrics_interval), lambda _now: own())
         scheduler.every("route", TICK_S, pipeline.routing.tick)

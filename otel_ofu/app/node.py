@@ -14,7 +14,7 @@ from otel_ofu.app.job_reports import FleetCollector, JobCollector, JobReports
 from otel_ofu.app.owners import DriverProcesses, job_finder
 from otel_ofu.app.pipeline import Pipeline
 from otel_ofu.app.prepare import PreparedConfig, deriver
-from otel_ofu.app.sampler import Sampler
+from otel_ofu.app.sampler import EventSource, Sampler
 from otel_ofu.app.source_selector import SourceSelector
 from otel_ofu.app.sources import ChosenSource
 from otel_ofu.config import Config
@@ -26,9 +26,14 @@ BUDGET = 0.8
 
 
 class RoundWorker(Protocol):
-    """One round an interval. `close` waits no longer than its deadline."""
+    """One round an interval. `close` waits no longer than its deadline.
+
+    `poll_events` emits what does not wait for a round; another thread calls it.
+    """
 
     def tick(self, now_s: float) -> None: ...
+
+    def poll_events(self, now_s: float) -> None: ...
 
     def close(self, deadline_s: float) -> None: ...
 
@@ -45,18 +50,21 @@ class NodeWorker:
         clock: Clock,
     ) -> None:
         config, host = prepared.config, pipeline.host
+        selector = SourceSelector(chosen.options, clock)
+        derived = deriver(
+            config.receivers.gpu,
+            host,
+            known=prepared.skus,
+            node_name=host if chosen.name == "demo" else "",
+        )
         self._sampler = Sampler(
-            SourceSelector(chosen.options, clock),
-            deriver(
-                config.receivers.gpu,
-                host,
-                known=prepared.skus,
-                node_name=host if chosen.name == "demo" else "",
-            ),
+            selector,
+            derived,
             pipeline.take,
             budget_s=BUDGET * float(config.receivers.gpu.interval),
             meter=pipeline.telemetry.meter,
         )
+        self._sampler.events = EventSource(selector.events, derived.events, pipeline.take_events)
         if chosen.name == "demo":
             config = _without_processes(config)
         self._holders = DriverProcesses(config.receivers.gpu.nvml.library, clock)
@@ -78,6 +86,9 @@ class NodeWorker:
 
     def tick(self, now_s: float) -> None:
         self._sampler.tick(now_s)
+
+    def poll_events(self, now_s: float) -> None:
+        self._sampler.poll_events(now_s)
 
     def close(self, deadline_s: float) -> None:
         self._sampler.close(deadline_s)
@@ -104,6 +115,9 @@ class GatewayWorker:
 
     def tick(self, now_s: float) -> None:  # noqa: ARG002 - the pipeline has a clock
         self._pipeline.take(())
+
+    def poll_events(self, now_s: float) -> None:
+        """What is received is in the history at once."""
 
     def close(self, deadline_s: float) -> None:
         """Nothing is held."""

@@ -109,6 +109,12 @@ class Pipeline:
             exported += self.rules.active(now_s)
         self.telemetry.export(counted.live, exported, counted.kept)
 
+    def take_events(self, observations: Sequence[Observation]) -> None:
+        """What happened to single GPUs between two rounds. Never while one is taken."""
+        if self.rules is not None:
+            self.rules.write(observations)
+        self.telemetry.export_between(observations)
+
     def judge(self, now_s: float) -> None:
         """One round of the rules, at its scheduled instant."""
         if self.rules is not None:

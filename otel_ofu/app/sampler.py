@@ -6,7 +6,9 @@ source is late or fails, the devices that it had become gaps; the round goes on.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from otel_ofu.app.shared_gpus import DeviceOwner, ReadingDeriver, derive_owned, named_owners
@@ -48,9 +50,23 @@ Emit = Callable[[Sequence[Observation]], None]
 Owners = Callable[[float], Mapping[str, Sequence[DeviceOwner]]]
 
 
+@dataclass(frozen=True, slots=True)
+class EventSource:
+    """What does not wait for a round: XIDs are lost with a node that reboots before the next.
+
+    `read` gives what happened since its last call; `deriver` makes an observation of it, which has
+    nothing else in it, and `emit` takes those.
+    """
+
+    read: Callable[[], Sequence[Reading]]
+    deriver: ReadingDeriver
+    emit: Emit
+
+
 class Sampler:
     """Owns the reader. `tick` belongs to one thread and never raises because of the source.
 
+    `poll_events` may be called by another thread, also while a round waits for the source.
     `budget_s` is the longest that a round waits for the source.
     """
 
@@ -73,16 +89,48 @@ class Sampler:
         self._troubles = TroubleLog(meter)
         self.owners: Owners | None = None
         """Who owns the devices at an instant; set before the first round, if at all."""
+        self.events: EventSource | None = None
+        """Set before the first round, if at all."""
+        self._deriving = threading.Lock()
+        self._happened: dict[str, Reading] = {}
 
     def tick(self, now_s: float) -> None:
         """Reads once. `now_s` is the scheduled instant in Unix seconds."""
+        with self._deriving:
+            self._happened.clear()  # a read that begins now has it
         results = self._reader.read(now_s, self._budget_s)
+        with self._deriving:
+            self._take(results, now_s)
+
+    def poll_events(self, now_s: float) -> None:
+        """Emits what happened since the last call."""
+        if self.events is None or not (readings := self.events.read()):
+            return
+        with self._deriving:
+            self._happened |= {reading.device.uuid: reading for reading in readings}
+            owners = self.owners(now_s) if self.owners else {}
+            observations: list[Observation] = []
+            for reading in readings:
+                rows = owners.get(reading.device.uuid, ())
+                observations += derive_owned(self.events.deriver, reading, None, rows)
+            self.events.emit(observations)
+
+    def _take(self, results: Sequence[ReadResult], now_s: float) -> None:
         self._of_source = self._readings(results, now_s)
-        readings = [reading for each in self._of_source.values() for reading in each]
+        readings = [
+            self._with_events(reading) for each in self._of_source.values() for reading in each
+        ]
         self._known = {reading.device.uuid: reading for reading in readings}
         observations = self._derived(readings, now_s)
         self._report(results, observations)
         self._emit(observations)
+
+    def _with_events(self, reading: Reading) -> Reading:
+        """What was emitted while the round was read is not taken back by what was read before."""
+        happened = self._happened.get(reading.device.uuid)
+        if happened is None:
+            return reading
+        return replace(reading, values={**reading.values, **happened.values})
 
     def devices(self) -> list[Device]:
         """The devices of the last round."""

@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 from otel_ofu.model import Reading, Trouble
 from otel_ofu.model.clock import Clock
 from otel_ofu.model.errors import SourceError, SourceUnavailable
-from otel_ofu.sources import Source, costs_of, targets_of, troubles_of
+from otel_ofu.sources import Source, costs_of, events_of, targets_of, troubles_of
 
 Factory = Callable[[], Source]
 ReadFailure = Literal["", "failed", "late", "unavailable"]
@@ -90,6 +90,14 @@ class SourceConnection:
         return ReadResult(
             readings, seconds=seconds, troubles=troubles, targets=targets, costs=costs
         )
+
+    def events(self) -> Sequence[Reading]:
+        """What happened since the last call. From any thread."""
+        source = self._source
+        try:
+            return () if source is None else events_of(source)
+        except Exception:  # noqa: BLE001 - its readings have them as well
+            return ()
 
     def close(self) -> None:
         source, self._source = self._source, None
@@ -168,6 +176,10 @@ class ThreadReader:
     def read(self, now_s: float, budget_s: float) -> ReadResult:
         self.request(now_s)
         return self.result(budget_s)
+
+    def events(self) -> Sequence[Reading]:
+        """What happened since the last call, also while a call hangs. From any thread."""
+        return self._life.events()
 
     def request(self, now_s: float) -> None:
         """Begins a call, unless one hangs."""

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from otel_ofu.app.source_choice import SourceChange, SourceChoice
 from otel_ofu.app.source_reader import Factory, ReadResult, ThreadReader
+from otel_ofu.model import Reading
 from otel_ofu.model.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -39,6 +40,8 @@ class OneReader(Protocol):
     def request(self, now_s: float) -> None: ...
 
     def result(self, budget_s: float) -> ReadResult: ...
+
+    def events(self) -> Sequence[Reading]: ...
 
     def close(self, deadline_s: float) -> None: ...
 
@@ -101,6 +104,16 @@ class SourceSelector:
         else:
             self._log_waiting(results)
         return [self._own(n, result) for n, result in results.items() if not used or n in used]
+
+    def events(self) -> list[Reading]:
+        """What happened since the last call, of each GPU through its source. From any thread."""
+        readers = [(name, entry.reader) for name, entry in self._entries.items()]
+        return [
+            reading
+            for name, reader in readers
+            for reading in (reader.events() if reader else ())
+            if self._choice.source_of(reading.device) == name
+        ]
 
     def close(self, deadline_s: float) -> None:
         end_s = self._clock.monotonic_s() + deadline_s

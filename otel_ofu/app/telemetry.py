@@ -139,6 +139,13 @@ class Telemetry:
         for screen in tuple(self._parts.screens):
             self._show(screen, observations)
 
+    def export_between(self, observations: Sequence[Observation]) -> None:
+        """More of single entities between two rounds; ends nothing. Never beside `export`."""
+        if self._parts.page:
+            self._parts.page.add(observations)
+        if self._parts.senders or self._parts.file:
+            self._send(self._encoder.encode_between(observations))
+
     def export_event(self, event: Event) -> None:
         """One event, kept before it is sent, ahead of all metrics. Called from any thread."""
         bodies = encode_logs([event], self._common, __version__)

@@ -77,6 +77,17 @@ class CounterStarts:
             device.read_s = reading.window.end_s
         return device.beginnings
 
+    def observe_events(self, reading: Reading) -> Mapping[str, CounterStart]:
+        """The same of a reading that has events alone, and may overtake one with the rest."""
+        device = self._devices.get(reading.device.uuid)
+        if device is None:
+            return {}
+        for key in reading.values:
+            if key not in device.known:
+                device.beginnings[key] = CounterStart(device.read_s, reading.window.end_s)
+                device.known.add(key)
+        return device.beginnings
+
     def retain(self, devices: Collection[str]) -> None:
         """Forgets all other devices."""
         self._devices = {uuid: known for uuid, known in self._devices.items() if uuid in devices}

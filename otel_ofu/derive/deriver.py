@@ -6,14 +6,14 @@ Leaves: an `Observation` with everything that was measured and everything that f
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from otel_ofu.catalog.registry import Registry, load_registry
 from otel_ofu.catalog.skus import Sku
 from otel_ofu.derive import formulas
 from otel_ofu.derive.cleaning import MeasuredValues, ReadingCleaner
-from otel_ofu.derive.counters import CounterStarts, CycleMeter, CycleShare
+from otel_ofu.derive.counters import CounterStart, CounterStarts, CycleMeter, CycleShare
 from otel_ofu.derive.efficiency import (
     FIXED_CLOCK,
     ReferenceClock,
@@ -86,6 +86,31 @@ class _KnownDevice:
     plausibility: PlausibilityChecker = field(default_factory=PlausibilityChecker)
 
 
+def _known_starts(
+    began: Mapping[str, CounterStart], running: _Running, values: Mapping[str, float]
+) -> dict[str, float]:
+    return {
+        key: max(start.start_s, running.first.start_s)
+        for key, start in began.items()
+        if start.seen_s >= running.first.end_s and key in values
+    }
+
+
+class EventDeriver:
+    """Derives observations of what happens between two windows, with nothing else in them."""
+
+    def __init__(self, derive: Callable[[Reading, Mapping[str, Attribute]], Observation]) -> None:
+        self._derive = derive
+
+    def derive(
+        self,
+        reading: Reading,
+        parent: Reading | None = None,  # noqa: ARG002 - a GPU's events are its own
+        owner: Mapping[str, Attribute] | None = None,
+    ) -> Observation:
+        return self._derive(reading, owner or {})
+
+
 class Deriver:
     """Owned by one thread. Restart loses the running totals: they begin again with a new start."""
 
@@ -132,6 +157,26 @@ class Deriver:
             point_attributes={"ofu.precision": domain.precision},
         )
 
+    @property
+    def events(self) -> EventDeriver:
+        """Derives what happens between two windows."""
+        return EventDeriver(self._event)
+
+    def _event(self, reading: Reading, owner: Mapping[str, Attribute]) -> Observation:
+        owned: dict[str, Attribute] = {**agreed(reading.owners), **owner}
+        known, id_ = self._device(reading, None), entity_id(reading.device, owned)
+        running = self._running.setdefault(id_, _Running(reading.window))
+        precision = owned.get("ofu.precision") or self._settings.precision
+        stated: dict[str, Attribute] = {"ofu.precision": str(precision)} if precision else {}
+        values = dict(reading.values)
+        began = self._beginnings.observe_events(reading)
+        return Observation(
+            entity=Entity("gpu", id_, {**owned, **known.attributes, **stated}),
+            window=reading.window,
+            values=values,
+            starts_s=_known_starts(began, running, values),
+        )
+
     def retain(self, entity_ids: Collection[str]) -> None:
         """Forgets what it holds of all other entities; call it with those of the last round."""
         kept = set(entity_ids)
@@ -147,11 +192,8 @@ class Deriver:
 
         An event that is older than the entity, one of the job before, is not its own.
         """
-        starts_s = {
-            key: max(began.start_s, running.first.start_s)
-            for key, began in self._beginnings.observe(reading, result.values).items()
-            if began.seen_s >= running.first.end_s
-        }
+        began = self._beginnings.observe(reading, result.values)
+        starts_s = _known_starts(began, running, result.values)
         if running.totals is not None:
             starts_s |= dict.fromkeys(FLOP_TOTALS, running.totals.start_s)
         return {key: start_s for key, start_s in starts_s.items() if key in result.values}

@@ -85,6 +85,21 @@ class MetricEncoder:
         resources = chain(self._ended(gone), left, self._written_groups(groups, old))
         return bundle("metrics", resources, self._options.limits)
 
+    def encode_between(self, observations: Sequence[Observation]) -> list[Body]:
+        """More values of entities between two ticks; no series ends."""
+        resources = (self._added(observation) for observation in observations)
+        return bundle("metrics", resources, self._options.limits)
+
+    def _added(self, observation: Observation) -> EncodedResource:
+        key = entity_key(observation.entity)
+        state = self._states.setdefault(key, new_entity_state(self._common, observation.entity))
+        end_ns = unix_nano(observation.window.end_s)
+        state.last_end_ns = max(state.last_end_ns, end_ns)
+        state.first_end_ns = state.first_end_ns or end_ns
+        builder = self._builder(state)
+        self._write(builder, state, observation)
+        return builder.encoded()
+
     def _group(self, observations: Sequence[Observation]) -> dict[EntityKey, list[Observation]]:
         groups: dict[EntityKey, list[Observation]] = {}
         for observation in observations:

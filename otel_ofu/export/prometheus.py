@@ -92,13 +92,22 @@ class PrometheusPage:
         """Puts one round in place of the one before; all that it brings of an entity counts."""
         groups: dict[str, list[Observation]] = {}
         for observation in observations:
-            id_ = f"{observation.entity.kind} {observation.entity.id}"
-            groups.setdefault(id_, []).append(observation)
+            groups.setdefault(_id_of(observation), []).append(observation)
         before = self._held
         self._held = {
             id_: _Held(group[0].entity, _values(group, before.get(id_)), _on_points(group))
             for id_, group in groups.items()
         }
+
+    def add(self, observations: Sequence[Observation]) -> None:
+        """Puts more values of entities beside those of the last round."""
+        held = dict(self._held)
+        for observation in observations:
+            id_ = _id_of(observation)
+            known = held.get(id_) or _Held(observation.entity, {}, _on_points([observation]))
+            values = {**known.values, **_values([observation], None)}
+            held[id_] = _Held(known.entity, values, known.on_points)
+        self._held = held
 
     def text(self, now_s: float) -> str:
         """The page at `now_s` (Unix seconds). Empty if nothing is known."""
@@ -140,6 +149,10 @@ class PrometheusPage:
         own = {"gpu": "hw.id", "job": "ofu.job.id", "node": "host.name"}[entity.kind]
         labels = {own: hw_id(entity) if own == "hw.id" else known.get(own, entity.id)}
         return labels | {name: known[name] for name in self._options.labels if name in known}
+
+
+def _id_of(observation: Observation) -> str:
+    return f"{observation.entity.kind} {observation.entity.id}"
 
 
 def _values(group: Sequence[Observation], old: _Held | None) -> dict[str, tuple[float, float]]:

@@ -25,11 +25,15 @@ class Source(Protocol):
     exception. `now_s` is the scheduled instant (Unix seconds) and is used for windows only.
     `close` releases handles, may be called twice, and is called from the reading thread.
 
+    `events() -> Sequence[Reading]` is optional: what happened since its last call (XIDs as their
+    counts so far), each with nothing else in it. It is called once a second from another thread,
+    also while `read` runs, and returns at once.
+
     Three more methods are optional, and speak of the last `read`, also of one that raised:
     `troubles() -> Sequence[Trouble]` is what failed beside the readings,
     `targets() -> Mapping[str, bool]` whether each thing that it reads from (an endpoint, an engine)
     answered, and `costs() -> Mapping[str, float]` what it costs beside `read`, by registry key of
-    the agent. `troubles_of`, `targets_of` and `costs_of` ask for them.
+    the agent. `events_of`, `troubles_of`, `targets_of` and `costs_of` ask for them.
     """
 
     @property
@@ -50,6 +54,12 @@ def targets_of(source: Source) -> dict[str, bool]:
     """Target -> whether it answered the last `read`; empty for a source that does not report it."""
     report = getattr(source, "targets", None)
     return dict(report()) if report else {}
+
+
+def events_of(source: Source) -> tuple[Reading, ...]:
+    """What happened since the last call; empty for a source that has it in its readings alone."""
+    report = getattr(source, "events", None)
+    return tuple(report()) if report else ()
 
 
 def costs_of(source: Source) -> dict[str, float]:

@@ -16,7 +16,7 @@ from otel_ofu.app.source_selector import (
     SelectorOptions,
     SourceSelector,
 )
-from otel_ofu.model import GapReason
+from otel_ofu.model import GapReason, Reading
 from otel_ofu.model.clock import Clock, VirtualClock
 from otel_ofu.sources import Source
 from tests.app.test_source_choice import EMPTY, FAILED, LOCAL, NEVER, OFU, ORDER, gpu
@@ -45,6 +45,9 @@ class Reader:
         self.hangs = result.failure == "late"
         return replace(result, source=self.name)
 
+    def events(self) -> Sequence[Reading]:
+        return [replace(reading, source=self.name) for reading in self.machine.events]
+
     def close(self, deadline_s: float) -> None:
         self.machine.open.remove(self.name)
 
@@ -54,6 +57,7 @@ class Machine:
 
     def __init__(self, first: str = "", **now: ReadResult) -> None:
         self.now = dict.fromkeys(ORDER, ABSENT) | now
+        self.events: Sequence[Reading] = ()
         self.open: list[str] = []
         self.readers: list[Reader] = []
         self.clock = VirtualClock()
@@ -148,6 +152,15 @@ def test_no_gpu_is_ever_in_two_results() -> None:
         machine.now["dcgm"] = OFU if turn % 60 < 30 else FAILED
         read = [r.device.uuid for result in machine.round() for r in result.readings]
         assert len(read) == len(set(read))
+
+
+def test_an_event_of_a_gpu_comes_through_the_source_that_reads_it() -> None:
+    machine = Machine("nvml", nvml=OFU, dcgm=LATE)
+    assert not machine.selector.events()
+    machine.round()
+    machine.events = OFU.readings
+    assert len(machine.open) == 2
+    assert [reading.source for reading in machine.selector.events()] == ["nvml"]
 
 
 def test_a_source_that_is_absent_is_tried_ever_more_rarely() -> None:

@@ -40,7 +40,8 @@ from otel_ofu.sources.nvml.devices import (
     find_boards,
 )
 from otel_ofu.sources.nvml.gpm import GpmPair, GpmRequest, gpm_refusal
-from otel_ofu.sources.nvml.read import DeviceReader, XidEvents
+from otel_ofu.sources.nvml.read import NAME, DeviceReader
+from otel_ofu.sources.nvml.xids import XidEvents
 
 RESCAN_S = 60.0  # starting value
 VANISHED = Gap(GapReason.FAILED, "the driver does not list this GPU any more")
@@ -154,6 +155,7 @@ class NvmlSession:
     def read(self) -> list[Reading]:
         """Raises `SourceError` when the driver has to be opened again."""
         self._rescan_if_due()
+        self._watch_xids_again()
         before_s = self._read_s
         self._begin_window()
         groups = self._groups()
@@ -165,6 +167,13 @@ class NvmlSession:
                 found.values[index] if silent_s is None else self._absent(units, silent_s, before_s)
             )
         return readings
+
+    def events(self) -> list[Reading]:
+        """The GPUs with an XID since the last call, and nothing but XIDs. From any thread."""
+        now_s = self._clock.now_s()
+        units = [self._units.get(uuid) for uuid in self._xids.recent()]
+        window = Window(now_s, now_s)
+        return [Reading(unit.device, window, NAME, self._xids_of(unit)) for unit in units if unit]
 
     def _groups(self) -> dict[int, list[DeviceUnit]]:
         """Each GPU with its MIG instances."""
@@ -210,9 +219,11 @@ class NvmlSession:
         )
 
     def troubles(self) -> Iterator[Trouble]:
-        """GPUs that the driver lists and does not open, MIG instances that it does not show."""
+        """GPUs that the driver does not open, MIG instances that it does not show, lost XIDs."""
         for index, why in self._failures.items():
             yield Trouble(f"GPU {index}", "failed", f"cannot be opened: {why}")
+        if self._xids.problem:
+            yield Trouble("XIDs", "failed", self._xids.problem)
         for board in self._boards:
             if board.mig_note:
                 yield Trouble(board.device.uuid, "failed", board.mig_note)
@@ -252,6 +263,12 @@ class NvmlSession:
             return
         self._scanned_s = monotonic_s
         self._take_over(find_boards(self._nvml, self._driver_version, self._worker))
+
+    def _watch_xids_again(self) -> None:
+        if self._xids.restart(self._clock.monotonic_s()):
+            self._worker.run(
+                {b.index: partial(self._xids.watch, b.handle, b.device.uuid) for b in self._boards}
+            )
 
     def _take_over(self, found: FoundBoards) -> None:
         jobs = {board.index: partial(self._prepare, board) for board in found.boards}

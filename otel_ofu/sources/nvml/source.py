@@ -48,8 +48,13 @@ class NvmlSource:
         """What each GPU supports, read anew."""
         return self._opened().describe()
 
+    def events(self) -> Sequence[Reading]:
+        """XIDs since the last call, also while `read` takes long; from any thread."""
+        session = self._session
+        return [] if session is None else session.events()
+
     def troubles(self) -> Sequence[Trouble]:
-        """GPUs that are listed and cannot be read."""
+        """GPUs that are listed and cannot be read, and XIDs that are not counted."""
         return [] if self._session is None else list(self._session.troubles())
 
     def costs(self) -> Mapping[str, float]:
