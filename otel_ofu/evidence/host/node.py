@@ -1,14 +1,11 @@
 """What a collector is; the node's processors, memory, disks and GPUs, and what waits for them.
 
 Enters: /proc/stat, /proc/loadavg, /proc/pressure, /proc/meminfo, /proc/diskstats, /sys/block; the
-PCI devices in sysfs, /proc/driver/nvidia, the device files. Leaves: shares of all processors' time,
-pressure 0..1, bytes, counts. Bytes are of the node's own disks: file systems of the network are not
-disks. A GPU that never came up after a boot is on the bus and is not read; one that is handed to a
-virtual machine (vfio-pci) is not this node's, and one whose device file is not there is hidden from
-this container: neither counts.
+GPUs on the PCI bus. Leaves: shares of all processors' time, pressure 0..1, bytes, counts. Bytes are
+of the node's own disks: file systems of the network are not disks. A GPU that never came up after a
+boot is on the bus and is not read.
 Source: proc(5), proc_meminfo(5), Documentation/accounting/psi.rst,
-Documentation/admin-guide/iostats.rst, Documentation/ABI/testing/sysfs-bus-pci; README of the NVIDIA
-driver, /proc/driver/nvidia.
+Documentation/admin-guide/iostats.rst.
 """
 
 from __future__ import annotations
@@ -19,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from otel_ofu.files.gpus import GpuPaths, gpus_on_bus
 from otel_ofu.files.procfs import ProcessGoneError, ProcFs
 from otel_ofu.model import Gap, GapReason
 
@@ -208,12 +206,6 @@ class Disks:
         return self._is_disk[name]
 
 
-NVIDIA = "0x10de"
-DISPLAY_CLASSES = ("0x0300", "0x0302")
-"""VGA and 3D controllers. Source: PCI Code and ID Assignment, base class 03h."""
-_MINOR = re.compile(r"^Device Minor:\s*(\d{1,6})$", re.MULTILINE)
-_MOST_BYTES = 4096  # a page: more than either file holds
-
 NO_DRIVER = Gap(GapReason.NOT_SUPPORTED, "the NVIDIA kernel driver is not loaded")
 
 
@@ -222,39 +214,13 @@ class Gpus:
 
     keys = ("gpus_on_bus", "gpus_read")
 
-    def __init__(
-        self, proc_root: Path, sys_root: Path, dev_root: Path, read: Callable[[], int | None]
-    ) -> None:
-        self._driver = proc_root / "driver/nvidia/gpus"
-        self._devices = sys_root / "bus/pci/devices"
-        self._dev_root = dev_root
+    def __init__(self, paths: GpuPaths, read: Callable[[], int | None]) -> None:
+        self._paths = paths
         self._read = read
 
     def read(self) -> Values:
         read = self._read()
-        if read is None or not self._driver.is_dir():
+        found = None if read is None else gpus_on_bus(self._paths)
+        if read is None or found is None:
             return dict.fromkeys(self.keys, NO_DRIVER)
-        return {"gpus_on_bus": float(self._on_bus()), "gpus_read": float(read)}
-
-    def _on_bus(self) -> int:
-        return sum(self._is_ours(device) for device in self._devices.iterdir())
-
-    def _is_ours(self, device: Path) -> bool:
-        if _text(device / "vendor") != NVIDIA:
-            return False
-        if not _text(device / "class").startswith(DISPLAY_CLASSES):
-            return False
-        driver = device / "driver"
-        if driver.exists() and driver.resolve().name != "nvidia":
-            return False
-        minor = _MINOR.search(_text(self._driver / device.name / "information"))
-        return minor is None or (self._dev_root / f"nvidia{minor[1]}").exists()
-
-
-def _text(path: Path) -> str:
-    """Empty for a file that is not there: devices come and go."""
-    try:
-        with path.open("rb") as file:
-            return file.read(_MOST_BYTES).decode("ascii", "replace").strip()
-    except OSError:
-        return ""
+        return {"gpus_on_bus": float(len(found)), "gpus_read": float(read)}

@@ -24,6 +24,7 @@ from otel_ofu.evidence.host.node import (
     Values,
 )
 from otel_ofu.evidence.host.processes import Containers, Ranks
+from otel_ofu.files.gpus import GpuPaths
 from otel_ofu.files.procfs import AccessDeniedError, ProcessGoneError, ProcFs
 from otel_ofu.model import Attribute, Entity, Gap, GapReason, Observation, Window
 from otel_ofu.model.clock import Clock, SystemClock
@@ -66,7 +67,7 @@ class HostReader:
         found = paths or HostPaths()
         self._parts = (
             *_parts(ProcFs(found.proc), found.sys, clock or SystemClock(), pids),
-            Gpus(found.proc, found.sys, found.dev, gpus),
+            Gpus(GpuPaths(found.proc, found.sys, found.dev), gpus),
         )
         self._first_s: float | None = None
         self._last_s: float | None = None

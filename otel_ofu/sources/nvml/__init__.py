@@ -2,9 +2,10 @@
 
 from otel_ofu.sources.nvml.devices import GpuProcess
 from otel_ofu.sources.nvml.processes import NvmlProcesses
-from otel_ofu.sources.nvml.session import DeviceSupport, SessionOptions
+from otel_ofu.sources.nvml.session import SessionOptions
 from otel_ofu.sources.nvml.settings import NvmlSettings
 from otel_ofu.sources.nvml.source import NvmlSource
+from otel_ofu.sources.nvml.support import DeviceSupport
 
 __all__ = [
     "DeviceSupport",

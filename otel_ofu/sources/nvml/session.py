@@ -17,10 +17,8 @@ from otel_ofu.catalog.registry import load_registry
 from otel_ofu.model import Device, Gap, GapReason, Reading, Trouble, Window
 from otel_ofu.model.clock import Clock
 from otel_ofu.sources.nvml.client import (
-    DeviceLostError,
     close_library,
     driver_version,
-    gap_of,
 )
 from otel_ofu.sources.nvml.clock_reader import DeviceClock, DriverClocks
 from otel_ofu.sources.nvml.clock_sampler import ClockSampler, SamplingWorker
@@ -40,54 +38,14 @@ from otel_ofu.sources.nvml.devices import (
     find_boards,
 )
 from otel_ofu.sources.nvml.gpm import GpmPair, GpmRequest, gpm_refusal
+from otel_ofu.sources.nvml.missing import MissingGpus, OnBus, gpus_beside
 from otel_ofu.sources.nvml.read import NAME, DeviceReader
+from otel_ofu.sources.nvml.support import DeviceSupport, support_of
 from otel_ofu.sources.nvml.xids import XidEvents
 
 RESCAN_S = 60.0  # starting value
 VANISHED = Gap(GapReason.FAILED, "the driver does not list this GPU any more")
 NO_XIDS: Mapping[str, float] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceSupport:
-    """One GPU with its MIG instances. `gpm_problem` is empty when there is none."""
-
-    device: Device
-    has_gpm: bool
-    gpm_problem: str
-    instances: tuple[Device, ...]
-
-
-def support_of(nvml: ModuleType, board: GpuBoard) -> DeviceSupport:
-    """Takes one GPM sample and gives it back. Raises `SourceError` when the session is over."""
-    gap = _gpm_gap(nvml, board)
-    return DeviceSupport(
-        device=board.device,
-        has_gpm=gap is None,
-        gpm_problem=gap.detail if gap else "",
-        instances=tuple(instance.device for instance in board.instances),
-    )
-
-
-def _gpm_gap(nvml: ModuleType, board: GpuBoard) -> Gap | None:
-    try:
-        refusal = gpm_refusal(nvml, board.handle, board.device.driver_version)
-        return Gap(GapReason.NOT_SUPPORTED, refusal) if refusal else _sample_gap(nvml, board)
-    except DeviceLostError as lost:
-        return lost.gap
-
-
-def _sample_gap(nvml: ModuleType, board: GpuBoard) -> Gap | None:
-    # The driver may report support and then refuse the sample: fractional vGPUs, containers.
-    try:
-        sample = nvml.nvmlGpmSampleAlloc()
-        try:
-            nvml.nvmlGpmSampleGet(board.handle, sample)
-        finally:
-            nvml.nvmlGpmSampleFree(sample)
-    except nvml.NVMLError as error:
-        return gap_of(nvml, error.value, "nvmlGpmSampleGet")
-    return None
 
 
 @dataclass(slots=True)
@@ -112,12 +70,14 @@ class DeviceUnit:
 class SessionOptions:
     """`event_wait_s`: how long one wait for XIDs takes. `threaded`: False where a test samples.
 
-    `deadline_s`: how long a device may take to be read; `wait`: how its end is waited for.
+    `on_bus`: the GPUs on the PCI bus beside those that are opened. `deadline_s`: how long a device
+    may take to be read; `wait`: how its end is waited for.
     """
 
     event_wait_s: float = 0.5
     sampler: Callable[[ModuleType], ClockSampler] = ClockSampler
     threaded: bool = True
+    on_bus: OnBus = gpus_beside
     deadline_s: float = DEADLINE_S
     wait: Wait = threading.Event.wait
 
@@ -143,6 +103,7 @@ class NvmlSession:
         self._units: dict[str, DeviceUnit] = {}
         self._boards: tuple[GpuBoard, ...] = ()
         self._failures: Mapping[int, str] = {}
+        self._missing = MissingGpus(options.on_bus, self._driver_version)
         self._scanned_s = 0.0
 
     def start(self) -> None:
@@ -166,7 +127,13 @@ class NvmlSession:
             readings += (
                 found.values[index] if silent_s is None else self._absent(units, silent_s, before_s)
             )
-        return readings
+        return [*readings, *self._missing.readings(self._window(before_s))]
+
+    def _window(self, before_s: float | None) -> Window:
+        """Since the read before."""
+        now_s = self._clock.now_s()
+        length_s = 0.0 if before_s is None else self._clock.monotonic_s() - before_s
+        return Window(now_s - length_s, now_s)
 
     def events(self) -> list[Reading]:
         """The GPUs with an XID since the last call, and nothing but XIDs. From any thread."""
@@ -196,8 +163,7 @@ class NvmlSession:
         self, units: Iterable[DeviceUnit], silent_s: float, before_s: float | None
     ) -> list[Reading]:
         """Gaps since the read before, in place of a GPU that does not answer."""
-        now_s, monotonic_s = self._clock.now_s(), self._clock.monotonic_s()
-        window = Window(now_s - (0.0 if before_s is None else monotonic_s - before_s), now_s)
+        window, monotonic_s = self._window(before_s), self._clock.monotonic_s()
         gap = Gap(GapReason.FAILED, no_answer(silent_s))
         readings = []
         for unit in units:
@@ -283,6 +249,13 @@ class NvmlSession:
                 units[instance.device.uuid] = self._unit(board, instance)
         self._part_from(units)
         self._units = units
+        self._find_missing()
+
+    def _find_missing(self) -> None:
+        opened = {unit.device.pci_address for unit in self._units.values()}
+        groups = self._groups()
+        never = {index: why for index, why in self._failures.items() if index not in groups}
+        self._missing.find(self._worker, opened, never)
 
     def _part_from(self, units: dict[str, DeviceUnit]) -> None:
         """Closes what is not there any more, and keeps what must not go unnoticed."""

@@ -12,7 +12,8 @@ from otel_ofu.model.clock import Clock
 from otel_ofu.model.errors import SourceError
 from otel_ofu.sources.nvml.client import open_library
 from otel_ofu.sources.nvml.read import NAME
-from otel_ofu.sources.nvml.session import DeviceSupport, NvmlSession, SessionOptions
+from otel_ofu.sources.nvml.session import NvmlSession, SessionOptions
+from otel_ofu.sources.nvml.support import DeviceSupport
 
 
 class NvmlSource:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from otel_ofu.evidence.host.node import NO_DRIVER, Gpus
+from otel_ofu.files.gpus import GpuPaths
 
 
 class Node:
@@ -15,7 +16,7 @@ class Node:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.read: int | None = 0
-        self.gpus = Gpus(root / "proc", root / "sys", root / "dev", lambda: self.read)
+        self.gpus = Gpus(GpuPaths(root / "proc", root / "sys", root / "dev"), lambda: self.read)
         (root / "sys/bus/pci/devices").mkdir(parents=True)
         (root / "dev").mkdir()
 
@@ -82,6 +83,14 @@ def test_other_devices_do_not_count(node: Node, device: dict[str, str]) -> None:
     node.load_driver()
     node.add("0000:1b:00.0", **device)  # type: ignore[arg-type]
     assert node.gpus.read()["gpus_on_bus"] == 0
+
+
+def test_a_virtual_function_is_no_gpu_of_its_own(node: Node) -> None:
+    node.load_driver()
+    node.add("0000:1b:00.0")
+    node.add("0000:1b:00.4")
+    (node.root / "sys/bus/pci/devices/0000:1b:00.4/physfn").symlink_to("../0000:1b:00.0")
+    assert node.gpus.read()["gpus_on_bus"] == 1
 
 
 def test_a_gpu_that_is_hidden_from_the_container_does_not_count(node: Node) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
+from otel_ofu.files.gpus import BusGpu
 from otel_ofu.model import Reading
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.sources.nvml import NvmlSource, SessionOptions
@@ -102,12 +103,19 @@ class Rig:
         self._cpu_s = 0.0
         self._sampling = short_s, seed
         self.sampler: ClockSampler | None = None
+        self.bus: Sequence[BusGpu] = ()
+        """GPUs on the PCI bus."""
         self.clock = SteppedClock(1_700_000_000.0)
         self.source: NvmlSource | None = None
 
     def open(self) -> NvmlSource:
         options = SessionOptions(
-            EVENT_WAIT_S, self._new_sampler, threaded=False, deadline_s=HANGS_S, wait=self._wait
+            EVENT_WAIT_S,
+            self._new_sampler,
+            threaded=False,
+            on_bus=lambda opened: [gpu for gpu in self.bus if gpu.address not in opened],
+            deadline_s=HANGS_S,
+            wait=self._wait,
         )
         self.source = NvmlSource(self.stub.path, clock=self.clock, options=options)
         self.source.open()
@@ -167,6 +175,11 @@ def reading_threads() -> list[threading.Thread]:
 
 def uuid(index: int) -> str:
     return f"GPU-00000000-0000-0000-0000-{index:012d}"
+
+
+def address(index: int) -> str:
+    """On the PCI bus."""
+    return f"00000000:{0x1B + index:02X}:00.0"
 
 
 def mig_uuid(gpu: int, gpu_instance: int, compute_instance: int = 0) -> str:
