@@ -12,6 +12,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 
+def escaped(text: str, kept: str = "") -> str:
+    r"""Foreign text for a terminal: control characters and marks that turn its direction as `\x1b`.
+
+    `kept`: those that stay as they are.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in kept else repr(c)[1:-1] for c in text)
+
+
 class OtelOfuError(Exception):
     """Base of all errors that are told to a user in one line."""
 
@@ -33,15 +43,17 @@ class Problem:
 
     def __str__(self) -> str:
         position = f"{self.path}:{self.line}:{self.column}" if self.line else self.path
-        return f"{position}: {self.message}"
+        return escaped(f"{position}: {self.message}")
 
     def with_caret(self) -> str:
         """The message, the line and a caret under the column."""
         if not self.source_line or not self.column:
             return str(self)
         column = self.caret or self.column
-        pad = "".join("\t" if c == "\t" else " " for c in self.source_line[: column - 1])
-        return f"{self}\n  {self.source_line}\n  {pad}^"
+        before = escaped(self.source_line[: column - 1], kept="\t")
+        line = escaped(self.source_line, kept="\t")
+        pad = "".join("\t" if c == "\t" else " " for c in before)
+        return f"{self}\n  {line}\n  {pad}^"
 
 
 class ConfigError(OtelOfuError):

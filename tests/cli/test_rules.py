@@ -101,6 +101,22 @@ def test_a_flag_has_to_be_one_that_is_looked_for(tmp_path: Path, rules: Path) ->
     assert run(tmp_path, "rules", "check", ".").stdout.endswith("1 rule: ok\n")
 
 
+def test_what_a_hostile_file_holds_does_nothing_to_the_terminal(
+    tmp_path: Path, rules: Path
+) -> None:
+    turned = "\u202emuminim"
+    bad = GOOD.replace("alert: Low", f'"\\e]0;x\\a": 1\n        alert: "{turned}\\e[2J"')
+    rules.write_text(bad, "utf-8")
+    refused = run(tmp_path, "rules", "check", "r.yaml").stderr
+    assert r"\x1b]0;x\x07" in refused
+    assert r"\u202emuminim" in refused
+    rules.write_text(GOOD.replace("name: quiet", f'name: "{turned}\\e[2J"').replace("0.5", "0.1"))
+    failed = run(tmp_path, "rules", "test", "r.yaml").stdout
+    assert r"Low: \u202emuminim\x1b[2J: expected" in failed
+    for text in (refused, failed):
+        assert all(c.isprintable() or c == "\n" for c in text)
+
+
 def test_a_test_that_fails_says_when_it_fired(tmp_path: Path, rules: Path) -> None:
     rules.write_text(GOOD.replace("fires_at: 3m", "fires_at: 5m"))
     done = run(tmp_path, "rules", "test", "r.yaml")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.model import Attribute, Entity, Finding, FindingChange, Observation, Window
 from otel_ofu.model.clock import VirtualClock
+from otel_ofu.model.errors import escaped
 from otel_ofu.rules.annotations import duration_words
 from otel_ofu.rules.files.cases import JUDGED, entity_kind
 from otel_ofu.rules.files.rule import FilePosition, Rule, RuleGroup, RuleSet, RuleTest
@@ -123,7 +124,8 @@ class TestResult:
     @property
     def lines(self) -> tuple[str, ...]:
         """`Rule: test: expected to fire at 20m, fired at 12m`."""
-        return tuple(f"{self.rule}: {self.test}: {failure}" for failure in self.failures)
+        head = f"{self.rule}: {self.test}"
+        return tuple(escaped(f"{head}: {failure}") for failure in self.failures)
 
 
 def run_tests(
