@@ -12,15 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from otel_ofu.catalog.registry import load_registry
-from otel_ofu.cli import options, rules_history
+from otel_ofu.cli import options, rules_check, rules_history
 from otel_ofu.cli.rules_history import FILES, rules_in, written
-from otel_ofu.diagnose import CauseCatalogue, load_causes
-from otel_ofu.evidence.flags import FlagCatalogue, load_flags
-from otel_ofu.files.installed import shipped
 from otel_ofu.files.yaml import read_yaml
-from otel_ofu.model.errors import ConfigError, OtelOfuError, Problem
-from otel_ofu.rules.files.lint import lint
-from otel_ofu.rules.files.rule import RuleSet
+from otel_ofu.model.errors import OtelOfuError
 from otel_ofu.rules.files.shape import schema
 from otel_ofu.rules.promql.recording import export_recordings
 from otel_ofu.rules.promql.ruler import TARGETS, ExportOptions, export_rules
@@ -30,7 +25,7 @@ from otel_ofu.rules.tests.run import TestResult, run_tests
 
 def add(parser: argparse.ArgumentParser) -> None:
     kinds = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    _add_check(kinds)
+    rules_check.add(kinds)
     _files(kinds, "test", test, "run the tests in rule files, or files in promtool's format")
     _files(kinds, "list", list_, "list the rules")
     kinds.add_parser("schema", help="JSON Schema of a rule file, for editors").set_defaults(
@@ -48,22 +43,6 @@ def _files(
     parser.add_argument("files", nargs="*", metavar="FILE", help=FILES)
     parser.set_defaults(verb=verb)
     return parser
-
-
-def _add_check(kinds: options.Verbs) -> None:
-    parser = _files(kinds, "check", check, "find mistakes, and what is probably one")
-    parser.add_argument(
-        "--causes",
-        metavar="FILE",
-        help="causes that rules may list (default: causes.yaml of the folder, else the shipped)",
-    )
-    parser.add_argument(
-        "--flags",
-        metavar="FILE",
-        action="append",
-        default=[],
-        help="flags that flag(…) may name beside the shipped ones, as in evidence.flags.files",
-    )
 
 
 def _add_export(kinds: options.Verbs) -> None:
@@ -86,52 +65,6 @@ def _add_export(kinds: options.Verbs) -> None:
         action="store_true",
         help="figures of jobs as recording rules over the counters of GPUs, in place of the rules",
     )
-
-
-def check(arguments: argparse.Namespace) -> int:
-    """Mistakes are errors (exit 2); what is probably one is a warning (exit 0)."""
-    rules = _checked(arguments)
-    for problem in lint(rules, load_registry()):
-        print(f"warning: {problem}")
-    count = len(written(rules))
-    print(f"{count} rule{'' if count == 1 else 's'}: ok")
-    return 0
-
-
-def _checked(arguments: argparse.Namespace) -> RuleSet:
-    """The rules. Raises ConfigError with the mistakes of their causes as well."""
-    problems: list[Problem] = []
-    causes: CauseCatalogue | None = None
-    try:
-        causes = load_causes(_causes_file(arguments), load_registry())
-    except ConfigError as error:
-        problems += error.problems
-    flags: FlagCatalogue | None = None
-    try:
-        flags = load_flags(arguments.flags or _beside(arguments, "flags.yaml"))
-    except ConfigError as error:
-        problems += error.problems
-    names = causes.names if causes else None
-    try:
-        rules = rules_in(arguments.files, names, flags.names if flags else None)
-    except ConfigError as error:
-        raise ConfigError([*problems, *error.problems]) from error
-    if problems:
-        raise ConfigError(problems)
-    return rules
-
-
-def _causes_file(arguments: argparse.Namespace) -> str | Path:
-    if arguments.causes:
-        return str(arguments.causes)
-    beside = _beside(arguments, "causes.yaml")
-    return beside[0] if beside else shipped("rules") / "causes.yaml"
-
-
-def _beside(arguments: argparse.Namespace, name: str) -> list[Path]:
-    """The files of that name in the folders."""
-    paths = (Path(folder) / name for folder in arguments.files if folder)
-    return [path for path in paths if path.is_file()]
 
 
 def test(arguments: argparse.Namespace) -> int:

@@ -98,7 +98,7 @@ def run_backtest(arguments: argparse.Namespace) -> int:
     config = options.config_of(arguments)
     sets = [rules_in(arguments.rules)] + ([rules_in(arguments.diff)] if arguments.diff else [])
     progress = options.ProgressWriter()
-    ticks, shown = _ticks(config, arguments.recordings), partial(progress.at, "backtest")
+    ticks, shown = recorded_ticks(config, arguments.recordings), partial(progress.at, "backtest")
     pasts = backtest(ticks, sets, load_registry(), progress=shown)
     progress.end()
     past = pasts[0]
@@ -112,7 +112,7 @@ def run_backtest(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _ticks(
+def recorded_ticks(
     config: Config, recordings: Sequence[str]
 ) -> Iterator[tuple[float, Sequence[Observation]]]:
     derived = deriver(config.receivers.gpu, "")
@@ -170,7 +170,7 @@ def run_explain(arguments: argparse.Namespace) -> int:
         store = Store(
             load_registry(),
             _retention(config),
-            step_s=_step_s(config),
+            step_s=step_of(config),
             state_dir=Path(copy) / "store",
             clock=SystemClock(),
         )
@@ -186,17 +186,17 @@ def _named(rules: RuleSet, name: str) -> Rule:
 
 
 def _recorded(config: Config, path: str) -> Store:
-    store = Store(load_registry(), _retention(config), step_s=_step_s(config))
-    for _, observations in _ticks(config, [path]):
+    store = Store(load_registry(), _retention(config), step_s=step_of(config))
+    for _, observations in recorded_ticks(config, [path]):
         store.write(observations)
     return store
 
 
 def _retention(config: Config) -> Retention:
-    return retention_for(configured_rules(config).expressions(), _step_s(config))
+    return retention_for(configured_rules(config).expressions(), step_of(config))
 
 
-def _step_s(config: Config) -> float:
+def step_of(config: Config) -> float:
     return float(config.receivers.gpu.interval)
 
 

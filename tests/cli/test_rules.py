@@ -9,6 +9,7 @@ import pytest
 
 from otel_ofu.files.installed import shipped
 from tests.cli.command import run
+from tests.store.fleets import Bench, gpu, seen
 
 GOOD = """\
 groups:
@@ -175,6 +176,26 @@ def test_a_recording_is_tried_and_two_versions_are_compared(tmp_path: Path, rule
     assert explained.returncode == 0, explained.stderr
     assert "avg(ofu, " in explained.stdout
     assert "% of the window with the least data" in explained.stdout
+
+
+def test_rules_are_held_against_a_recording_and_a_state_directory(
+    tmp_path: Path, rules: Path
+) -> None:
+    demo = "receivers: {gpu: {source: demo, interval: 200ms, demo: {scenario: idle}}}\n"
+    (tmp_path / "c.yaml").write_text(demo)
+    run(tmp_path, "record", "-o", "r.jsonl", "--for", "1s", "-c", "c.yaml")
+    rules.write_text(GOOD.replace("avg(ofu, 2m) < 30%", "ofu < 90%"))
+    told = run(tmp_path, "rules", "check", "r.yaml", "--history", "r.jsonl", "-c", "c.yaml")
+    assert "warning: r.yaml:5:9: Low: true for 100% of 8 GPUs now\n" in told.stdout
+    assert told.stdout.endswith("1 rule: ok\n")
+    bench = Bench(state_dir=tmp_path / "state" / "store")
+    bench.write(seen(gpu(), 10, {"power": 100.0}))
+    bench.store.close()
+    told = run(tmp_path, "rules", "check", "r.yaml", "--history", "state")
+    assert "Low: never known: ofu has no samples here\n" in told.stdout
+    (tmp_path / "empty").mkdir()
+    refused = run(tmp_path, "rules", "check", "r.yaml", "--history", "empty")
+    assert (refused.returncode, "no history in empty" in refused.stderr) == (1, True)
 
 
 @pytest.mark.parametrize(

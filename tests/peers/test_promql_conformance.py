@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 from otel_ofu.files.installed import shipped
 from otel_ofu.model import EntityKind
 from otel_ofu.model.clock import VirtualClock
-from otel_ofu.rules.files import RuleSet, load_rules
+from otel_ofu.rules.files import RuleSet, load_rules, rules_from_text
+from otel_ofu.rules.history_check import HistoryCheck
 from otel_ofu.rules.language.language import parse_condition
 from otel_ofu.rules.language.printing import to_text
 from otel_ofu.rules.language.syntax import (
@@ -278,6 +279,32 @@ def test_shipped_rules_have_equal_verdicts(rules: RuleSet, both: Both) -> None:
     assert not never_known, "the fleet has no samples for them"
     assert sum(CLEAR in verdicts for verdicts in met.values()) > len(met) * 3 / 4, met
     assert sum(HOLDS in verdicts for verdicts in met.values()) > len(met) / 2, met
+
+
+HELD = """
+groups:
+  - name: g
+    rules:
+      - {alert: Most, each: gpu, expr: "last(ofu, 25m) < 200%"}
+      - {alert: Never, each: gpu, expr: power > 100}
+      - {alert: Some, each: job, expr: gpus.count(ofu) > 0}
+      - {alert: No, each: node, expr: "gpus.min(ofu) > 150%"}
+"""
+
+
+def test_rules_are_doubtful_alike_over_both(both: Both) -> None:
+    registry = both.fleet.registry
+    set_ = rules_from_text(HELD, registry)
+    found = []
+    for source in (NumpyEngine(both.store), PromqlEngine(both.server, registry, step_s=STEP_S)):
+        check = HistoryCheck(set_, registry)
+        check.add(source, both.fleet.end_s)
+        found.append([str(problem) for problem in check.problems()])
+    assert found[0] == found[1]
+    (most, never, some) = found[0]
+    assert "Most: true for " in most
+    assert never.endswith("Never: never known: power has no samples here")
+    assert some.endswith("Some: true for 100% of 3 jobs now")
 
 
 def test_silence_is_the_same(both: Both) -> None:

@@ -22,7 +22,7 @@ STEP_S = 10.0
 def lint(rules: RuleSet, registry: Registry, step_s: float = STEP_S) -> list[Problem]:
     """Warnings in the order of the files. `step_s`: how often samples come in."""
     found = [
-        _at(rule, message)
+        problem_at_rule(rule, message)
         for group in rules.groups
         for rule in group.rules
         for message in (
@@ -36,7 +36,7 @@ def lint(rules: RuleSet, registry: Registry, step_s: float = STEP_S) -> list[Pro
     return found + list(_duplicates(rules))
 
 
-def _at(rule: Rule, message: str) -> Problem:
+def problem_at_rule(rule: Rule, message: str) -> Problem:
     position = rule.position
     return Problem(position.path, position.line, position.column, f"{rule.name}: {message}")
 
@@ -120,4 +120,4 @@ def _duplicates(rules: RuleSet) -> Iterator[Problem]:
         same = first.setdefault((rule.each, rule.condition_id), rule)
         if same is not rule and same.timing == rule.timing:
             position = f"{same.position.path}:{same.position.line}"
-            yield _at(rule, f"the same condition as {same.name} at {position}")
+            yield problem_at_rule(rule, f"the same condition as {same.name} at {position}")
