@@ -286,7 +286,7 @@ groups:
   - name: g
     rules:
       - {alert: Most, each: gpu, expr: "last(ofu, 25m) < 200%"}
-      - {alert: Never, each: gpu, expr: power > 100}
+      - {alert: Never, each: gpu, expr: enc_util > 50%}
       - {alert: Some, each: job, expr: gpus.count(ofu) > 0}
       - {alert: No, each: node, expr: "gpus.min(ofu) > 150%"}
 """
@@ -303,7 +303,7 @@ def test_rules_are_doubtful_alike_over_both(both: Both) -> None:
     assert found[0] == found[1]
     (most, never, some) = found[0]
     assert "Most: true for " in most
-    assert never.endswith("Never: never known: power has no samples here")
+    assert never.endswith("Never: never known: enc_util has no samples here")
     assert some.endswith("Some: true for 100% of 3 jobs now")
 
 
