@@ -22,7 +22,10 @@ EXIT_S = 0.2  # starting value: between the end of output and of the process
 
 
 class CommandTail:
-    """Follows one command. `problem` is why it does not run now, or is empty."""
+    """Follows one command. `problem` is why it does not run now, or is empty.
+
+    Its text stays the same while the cause lasts, so that it is logged once.
+    """
 
     def __init__(self, argv: Sequence[str], clock: Clock) -> None:
         if not argv:
@@ -106,6 +109,6 @@ class CommandTail:
         self._later(why)
 
     def _later(self, problem: str) -> None:
-        self.problem = f"{problem}; tried again in {self._pause_s:.0f} s"
+        self.problem = f"{problem}; tried again, later each time"
         self._not_before_s = self._clock.monotonic_s() + self._pause_s
         self._pause_s = min(2.0 * self._pause_s, LONGEST_PAUSE_S)
