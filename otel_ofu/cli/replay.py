@@ -50,13 +50,13 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(slots=True)
 class _Sums:
-    """Running sums of one GPU. Means are over the windows that have a value."""
+    """Running sums of one GPU. Means are over the time of the windows that have a value."""
 
     model: str = ""
     reference: str = ""
     rounds: int = 0
     sums: dict[str, float] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
     gaps: dict[str, int] = field(default_factory=dict)
 
     def add(self, observation: Observation) -> None:
@@ -67,17 +67,21 @@ class _Sums:
             source = observation.state("reference_clock_source")
             self.reference = f"reference clock {clock / 1e6:.0f} MHz from {source}"
         self.rounds += 1
-        for key in MEANS:
-            if key in observation.values:
-                self.sums[key] = self.sums.get(key, 0.0) + observation.values[key]
-                self.counts[key] = self.counts.get(key, 0) + 1
+        self._add_means(observation)
         if gap := observation.gaps.get("ofu"):
             reason = gap.reason.value + (f": {gap.detail}" if gap.detail else "")
             self.gaps[reason] = self.gaps.get(reason, 0) + 1
 
+    def _add_means(self, observation: Observation) -> None:
+        seconds = observation.window.length_s
+        for key in MEANS:
+            if key in observation.values:
+                self.sums[key] = self.sums.get(key, 0.0) + observation.values[key] * seconds
+                self.seconds[key] = self.seconds.get(key, 0.0) + seconds
+
     def mean(self, key: str) -> str:
-        count = self.counts.get(key, 0)
-        return f"{self.sums[key] / count:.4f}" if count else DASH
+        seconds = self.seconds.get(key, 0.0)
+        return f"{self.sums[key] / seconds:.4f}" if seconds else DASH
 
 
 class Summary:

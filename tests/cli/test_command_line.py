@@ -238,8 +238,27 @@ def test_a_csv_is_replayed_with_a_column_map(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("\n".join(rows) + "\n")
     done = run(tmp_path, "replay", "x.csv", "--columns", "m.yaml")
     assert done.returncode == 0
-    assert "mean ofu 0.3333" in done.stdout
+    assert "mean ofu 0.2500" in done.stdout  # the first row has no time
     assert "reference clock 1830 MHz from sku_table" in done.stdout
+
+
+def test_a_replay_weighs_its_means_by_the_length_of_the_windows(tmp_path: Path) -> None:
+    lines = [
+        '{"line":"header","otel_ofu_recording":1,"host":"n1","start_s":1764400000,"interval_s":10}',
+        '{"line":"device","number":0,"device":{"uuid":"GPU-1","model":"NVIDIA H100 80GB HBM3"}}',
+    ]
+    for start_s, end_s, active in ((1764400000, 1764400001, 0.9), (1764400001, 1764400101, 0.1)):
+        values = f'{{"tensor_active":{active},"sm_clock":1.83e9}}'
+        lines += [
+            '{"line":"tick","readings":1}',
+            (
+                f'{{"line":"reading","device":0,"window":[{start_s},{end_s}],"source":"nvml",'
+                f'"values":{values}}}'
+            ),
+        ]
+    (tmp_path / "r.jsonl").write_text("\n".join(lines) + "\n")
+    done = run(tmp_path, "replay", "r.jsonl")
+    assert "mean ofu 0.1079  tensor_active 0.1079" in done.stdout
 
 
 @pytest.mark.parametrize("text", ["", "\x1f\x8b\x00rubbish", '{"line": "reading"}\n'])
