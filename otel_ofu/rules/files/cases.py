@@ -20,6 +20,8 @@ from otel_ofu.rules.files.rule import RuleTest
 from otel_ofu.rules.files.shape import CaseShape, RuleShape
 from otel_ofu.rules.functions import FLAG
 from otel_ofu.rules.language.names import NameMistake, resolve
+from otel_ofu.rules.language.ranges import SLACK, Ranges
+from otel_ofu.rules.language.syntax import DEFAULT_LIMITS, Latest
 
 # Starting value: a week at 10 s is 60,000.
 MAX_SAMPLES = 100_000
@@ -61,6 +63,7 @@ def _values(found: re.Match[str], times: int) -> list[float]:
 MAX_GPUS = 1_024
 JUDGED: Mapping[EntityKind, str] = {"gpu": "gpu0", "job": "job", "node": "node"}
 
+_HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]+")
 _ENTITY = re.compile(r"(?:gpu([0-9]{1,4})(?:-([0-9]{1,4}))?|job|node)")
 
 
@@ -106,7 +109,15 @@ class CaseReader:
             resolves_at_s=self._instants(test.resolves_at, (*steps, "resolves_at")),
             causes=tuple(test.causes),
             position=self.mistakes.position(steps),
+            hexadecimal=tuple(
+                key for key in test.series if self._is_hexadecimal((*steps, "series", key))
+            ),
         )
+
+    def _is_hexadecimal(self, steps: Steps) -> bool:
+        """Whether a series stands without quotes and is one number for YAML 1.1: `0x60` is 96."""
+        node = self.mistakes.file.scalars.get(steps)
+        return node is not None and not node.style and bool(_HEXADECIMAL.fullmatch(node.value))
 
     def _series(self, key: str, steps: Steps) -> Mapping[tuple[str, str], tuple[float, ...]]:
         head, dot, rest = key.partition(".")
@@ -172,11 +183,14 @@ def _out_of_range(metric: str, values: Sequence[float], registry: Registry) -> s
     """That a source would refuse a sample, or nothing. NaN is a missing one."""
     if metric.partition(":")[0] not in registry.metrics:
         return ""
-    gaps = ((v, registry.check(metric, round(v, _DIGITS))) for v in values if not math.isnan(v))
-    value, gap = next(((v, gap) for v, gap in gaps if gap), (0.0, None))
-    if gap is None:
+    most = Ranges(registry, DEFAULT_LIMITS).of(Latest(metric)).high
+    known = (value for value in values if not math.isnan(value))
+    value = next((v for v in known if v > most or registry.check(metric, round(v, _DIGITS))), None)
+    if value is None:
         return ""
+    gap = registry.check(metric, value)
+    why = gap.detail if gap else f"{value:g}; at most {most / SLACK:g} makes sense"
     hint = ""
     if len(values) == 1 and value.is_integer() and value > 0:
         hint = f"; was it {int(value):#x}, which YAML tools read as a number? Put it in quotes"
-    return f"a value out of the range of {metric}: {gap.detail}{hint}"
+    return f"a value out of the range of {metric}: {why}{hint}"

@@ -112,6 +112,8 @@ def _tests(rule: Rule) -> Iterator[str]:
         yield "no test in which it stays quiet"
     if not any(math.isnan(v) for case in rule.tests for s in case.series.values() for v in s):
         yield "no test with missing data (_x30)"
+    for key in dict.fromkeys(key for case in rule.tests for key in case.hexadecimal):
+        yield f"series {key}: a number in hexadecimal for YAML tools; put it in quotes, or 0.0x60"
 
 
 def _duplicates(rules: RuleSet) -> Iterator[Problem]:

@@ -45,6 +45,7 @@ class RuleTest:
     """One test of a rule. Times are seconds from the first sample; NaN is a missing sample.
 
     `series`: (entity, metric) -> samples. `fires_at_s`, `resolves_at_s`: entity -> when.
+    `hexadecimal`: the keys of series whose text is a number for YAML tools, which rewrite it.
     """
 
     name: str
@@ -54,6 +55,7 @@ class RuleTest:
     resolves_at_s: Mapping[str, float] = field(default_factory=dict)
     causes: tuple[str, ...] = ()
     position: FilePosition = FilePosition()
+    hexadecimal: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
