@@ -19,7 +19,7 @@ from otel_ofu.model import Trouble
 from otel_ofu.model.clock import Clock
 from otel_ofu.model.errors import SourceError, SourceUnavailable
 from otel_ofu.sources import Source, plugin_source
-from otel_ofu.sources.nvml import NvmlSource
+from otel_ofu.sources.nvml import DEADLINE_S, NvmlSource, SessionOptions
 from otel_ofu.sources.scrape import ScrapeSource, endpoints_of
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 AUTO = ("dcgm", "nvml", "scrape")
 """The order of `source: auto`: what data centres run, then the driver, then an exporter."""
+DEADLINES = 8
+"""So many deadlines of a device are an interval: of all that begin to hang in one round the first
+takes two of them, and the others fewer together. Starting value."""
 PROBE_S = 15.0
 """Starting value: the client needs 0.3 s of processor time, and a node with 25 times its work gives
 it that in 5 s. An engine that is absent refuses at once; only one that hangs costs all of it."""
@@ -315,7 +318,8 @@ def _dcgm(gpu: Gpu, clock: Clock) -> Source:
 
 
 def _nvml(gpu: Gpu, clock: Clock) -> NvmlSource:
-    return NvmlSource(gpu.nvml.library, clock=clock)
+    options = SessionOptions(deadline_s=min(DEADLINE_S, gpu.interval / DEADLINES))
+    return NvmlSource(gpu.nvml.library, clock=clock, options=options)
 
 
 def _scrape(gpu: Gpu, clock: Clock) -> ScrapeSource:

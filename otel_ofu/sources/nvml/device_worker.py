@@ -211,5 +211,5 @@ class DeviceWorker:
 
 
 def no_answer(seconds: float) -> str:
-    """For people."""
-    return f"no answer for {seconds:.0f} s"
+    """For people; since when is not known where another session of this process began the call."""
+    return f"no answer for {seconds:.0f} s" if seconds >= 1 else "no answer"

@@ -74,7 +74,7 @@ def test_gpus_that_hang_while_they_are_opened_are_troubles_and_the_others_are_re
     }
     assert rig.source is not None
     troubles = {each.target: each.detail for each in rig.source.troubles()}
-    assert troubles == {f"GPU {i}": "cannot be opened: no answer for 0 s" for i in HUNG}
+    assert troubles == {f"GPU {i}": "cannot be opened: no answer" for i in HUNG}
     release(rig.stub)
     assert len(rig.read(after_s=60)) == GPUS
 
