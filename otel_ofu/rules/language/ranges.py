@@ -8,7 +8,6 @@ never narrower.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, assert_never
 
@@ -44,15 +43,6 @@ SLACK = 2.0
 
 Outcome = Literal["always", "at_edge", "never"]
 """`at_edge`: always, by the very end of a range, as in `ofu >= 0`."""
-
-TURNED: Mapping[Comparator, Comparator] = {
-    Comparator.LESS: Comparator.GREATER,
-    Comparator.LESS_EQUAL: Comparator.GREATER_EQUAL,
-    Comparator.GREATER: Comparator.LESS,
-    Comparator.GREATER_EQUAL: Comparator.LESS_EQUAL,
-    Comparator.EQUAL: Comparator.EQUAL,
-    Comparator.NOT_EQUAL: Comparator.NOT_EQUAL,
-}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from otel_ofu.rules.functions.bounds import Interval
 from otel_ofu.rules.language.printing import to_text
-from otel_ofu.rules.language.ranges import TURNED, Ranges, is_constant, steady_metric
+from otel_ofu.rules.language.ranges import Ranges, is_constant, steady_metric
 from otel_ofu.rules.language.syntax import (
+    INVERSE,
+    TURNED,
     And,
     Boolean,
     Comparator,
@@ -23,15 +25,6 @@ from otel_ofu.rules.language.syntax import (
     Over,
     walk,
 )
-
-INVERSE: Mapping[Comparator, Comparator] = {
-    Comparator.LESS: Comparator.GREATER_EQUAL,
-    Comparator.LESS_EQUAL: Comparator.GREATER,
-    Comparator.GREATER: Comparator.LESS_EQUAL,
-    Comparator.GREATER_EQUAL: Comparator.LESS,
-    Comparator.EQUAL: Comparator.NOT_EQUAL,
-    Comparator.NOT_EQUAL: Comparator.EQUAL,
-}
 
 
 @dataclass(frozen=True, slots=True)

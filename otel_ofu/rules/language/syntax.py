@@ -6,7 +6,7 @@ sub-expression written twice is one key. A node is either `Numeric` or `Boolean`
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -43,6 +43,25 @@ class Comparator(StrEnum):
     GREATER_EQUAL = ">="
     EQUAL = "=="
     NOT_EQUAL = "!="
+
+
+# What holds exactly where a comparison fails, and what says the same with its sides exchanged.
+INVERSE: Mapping[Comparator, Comparator] = {
+    Comparator.LESS: Comparator.GREATER_EQUAL,
+    Comparator.LESS_EQUAL: Comparator.GREATER,
+    Comparator.GREATER: Comparator.LESS_EQUAL,
+    Comparator.GREATER_EQUAL: Comparator.LESS,
+    Comparator.EQUAL: Comparator.NOT_EQUAL,
+    Comparator.NOT_EQUAL: Comparator.EQUAL,
+}
+TURNED: Mapping[Comparator, Comparator] = {
+    Comparator.LESS: Comparator.GREATER,
+    Comparator.LESS_EQUAL: Comparator.GREATER_EQUAL,
+    Comparator.GREATER: Comparator.LESS,
+    Comparator.GREATER_EQUAL: Comparator.LESS_EQUAL,
+    Comparator.EQUAL: Comparator.EQUAL,
+    Comparator.NOT_EQUAL: Comparator.NOT_EQUAL,
+}
 
 
 @dataclass(frozen=True, slots=True)

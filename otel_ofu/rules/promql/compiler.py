@@ -16,6 +16,7 @@ from otel_ofu.model import EntityKind
 from otel_ofu.rules.algebra import COMPARE
 from otel_ofu.rules.functions import SCALAR_FUNCTIONS, GroupFunction, group_function
 from otel_ofu.rules.language.syntax import (
+    INVERSE,
     Aggregate,
     And,
     Arithmetic,
@@ -60,15 +61,6 @@ from otel_ofu.rules.promql.vectors import (
 MAX_CHARACTERS = 100_000
 # A vector without samples.
 NOTHING = "vector(0) > 0"
-
-_INVERSE = {
-    Comparator.LESS: Comparator.GREATER_EQUAL,
-    Comparator.LESS_EQUAL: Comparator.GREATER,
-    Comparator.GREATER: Comparator.LESS_EQUAL,
-    Comparator.GREATER_EQUAL: Comparator.LESS,
-    Comparator.EQUAL: Comparator.NOT_EQUAL,
-    Comparator.NOT_EQUAL: Comparator.EQUAL,
-}
 
 
 def checked_text(value: Value) -> str:
@@ -151,7 +143,7 @@ class Compiler:
     def _known(self, node: Boolean, *, wanted: bool) -> Vector | None:
         match node:
             case Compare():
-                comparator = node.comparator if wanted else _INVERSE[node.comparator]
+                comparator = node.comparator if wanted else INVERSE[node.comparator]
                 return self._compared(node, comparator)
             case FlagCondition():
                 sign = "!=" if wanted else "=="
