@@ -11,6 +11,7 @@ a ~/.netrc is not read.
 from __future__ import annotations
 
 import http.client
+import re
 import select
 import socket
 import ssl
@@ -36,6 +37,7 @@ _CHUNK_BYTES = 65_536
 _NO_ENVIRONMENT: Mapping[str, str] = MappingProxyType({})
 # All that may stand in a URL, so that only what may not is encoded.
 _URL_CHARACTERS = "!#$%&'()*+,/:;=?@[]~"
+_USER = re.compile(r"(?<=//)[^/]*@")
 
 Method = Literal["GET", "POST"]
 
@@ -107,8 +109,9 @@ class Response:
 
     @property
     def location(self) -> str:
-        """Where a redirect points, without a query, which may hold a key."""
-        return self.headers.get("location", "").partition("?")[0]
+        """Where a redirect points, without a user, query or fragment, which may hold a secret."""
+        plain = re.split(r"[?#]", self.headers.get("location", ""), maxsplit=1)[0]
+        return _USER.sub("", plain, count=1)
 
 
 class HttpClient:

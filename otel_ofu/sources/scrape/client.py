@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import codecs
 import http.client
-from urllib.parse import urlsplit
 
 from otel_ofu.model import Gap, GapReason, Trouble
 from otel_ofu.model.errors import SourceError
@@ -23,7 +22,7 @@ _HINTS = {
 }
 _FAILURES = {
     HttpFailure.UNTRUSTED: "{}; set ca_file",
-    HttpFailure.REFUSED: "connection refused; is the exporter running?",
+    HttpFailure.REFUSED: "connection refused; check that the exporter is running",
     HttpFailure.NO_HOST: "the host name is not known ({})",
 }
 
@@ -97,9 +96,7 @@ class Fetcher:
             return
         text = f"answered {response.status_line}"
         if response.location:
-            target = urlsplit(response.location)
-            where = f"{target.scheme}://{target.hostname}{target.path}"
-            text += f" (to {where if target.hostname else target.path}); redirects are not followed"
+            text += f", a redirect to {response.location}; not followed"
         elif response.status in _HINTS:
             text += f"; {_HINTS[response.status]}"
         denied = response.status in (http.client.UNAUTHORIZED, http.client.FORBIDDEN)
