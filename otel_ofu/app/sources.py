@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from otel_ofu.app.source_reader import Factory
@@ -47,8 +47,8 @@ class SourceProblem:
 class SourceCandidate:
     """One source that was tried. `devices` is how many GPUs it can read.
 
-    `problems` are those beside `message`; `silent` the targets (endpoints) that gave
-    nothing, with the reason.
+    `problems` are those beside `message`; `targets` how many targets (endpoints) it has,
+    `silent` those that give nothing, with the reason.
     """
 
     name: str
@@ -58,6 +58,14 @@ class SourceCandidate:
     devices: int = 0
     problems: Sequence[SourceProblem] = ()
     silent: Mapping[str, str] = field(default_factory=dict)
+    targets: int = 0
+
+    @property
+    def silence(self) -> str:
+        """How many of the targets give nothing; empty where all give something."""
+        count = len(self.silent)
+        verb = "gives" if count == 1 else "give"
+        return f"{count} of {self.targets} endpoints {verb} nothing" if count else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +128,13 @@ class ChosenSource:
     @property
     def options(self) -> SelectorOptions:
         return SelectorOptions(self.sources, self.name, self.local)
+
+    @property
+    def shortage(self) -> str:
+        """In a few words what `troubles` tells at length."""
+        if not self.name:
+            return "no GPU can be read"
+        return next((each.silence for each in self.candidates if each.name == self.name), "")
 
     def troubles(self) -> Iterator[str]:
         """Why nothing reads the GPUs, or which endpoints give nothing; empty when all is well."""
@@ -240,28 +255,28 @@ def _probe_scrape(gpu: Gpu, clock: Clock) -> SourceProbe:
         troubles, targets = source.troubles(), source.targets()
     finally:
         source.close()
-    reports = [device for each in endpoints for device in each.devices]
     gpus = {
         report.device.uuid: (not report.missing, "; ".join(report.missing.values()) or "has OFU")
-        for report in reports
+        for each in reversed(endpoints)  # of a GPU on two pages the first is read
+        for report in each.devices
     }
     details = {each.target: each.detail for each in troubles}
     candidate = SourceCandidate(
         "scrape",
-        usable=bool(reports),
-        message=_pages(len(reports), targets),
-        devices=len(reports),
+        usable=bool(gpus),
+        message=_pages(len(gpus), targets),
+        devices=len(gpus),
         problems=_problems(troubles),
         silent={name: details.get(name, "") for name, ok in targets.items() if not ok},
+        targets=len(targets),
     )
-    return SourceProbe(candidate, gpus)
+    silence = f" ({candidate.silence})" if candidate.silence else ""
+    return SourceProbe(replace(candidate, message=candidate.message + silence), gpus)
 
 
 def _pages(devices: int, targets: Mapping[str, bool]) -> str:
     read = ", ".join(name for name, answers in targets.items() if answers)
-    silent = sum(not answers for answers in targets.values())
-    message = f"{_gpus(devices)} at {read}"
-    return f"{message} ({silent} of {len(targets)} endpoints gave nothing)" if silent else message
+    return f"{_gpus(devices)} at {read}"
 
 
 def _probe_dcgm(gpu: Gpu, _clock: Clock) -> SourceProbe:

@@ -71,20 +71,29 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check(prepared: PreparedConfig, name: str) -> int:
     """Besides the configuration, which is good, tries whatever gives the agent its GPUs."""
-    print(f"{name}: ok")
     chosen = choose(prepared.config.receivers.gpu, SystemClock())
+    if not chosen.shortage:
+        print(f"{name}: ok")
+        return 0
+    print(f"{name}: the configuration is valid; {chosen.shortage}", flush=True)
     for line in chosen.troubles():
         print(f"{name}: {line}", file=sys.stderr)
-    return 1 if any(chosen.troubles()) else 0
+    return 1
 
 
 def _log_probes(chosen: ChosenSource) -> None:
-    """What the probes found beside the source that is used, with what to do about it."""
+    """What the probes found that no round of reading tells, with what to do about it.
+
+    Sources that are read report what is wrong with them each round: the one that is used, and all
+    of them while there is none.
+    """
     for candidate in chosen.candidates:
         if chosen.name and not candidate.usable:
             _log_with_remedy(logging.INFO, candidate.name, candidate)
+        is_read = candidate.name == chosen.name or not chosen.name
         for problem in candidate.problems:
-            _log_with_remedy(logging.WARNING, candidate.name, problem)
+            if problem.remedy or not is_read:
+                _log_with_remedy(logging.WARNING, candidate.name, problem)
 
 
 def _log_with_remedy(level: int, name: str, found: SourceCandidate | SourceProblem) -> None:
@@ -93,9 +102,12 @@ def _log_with_remedy(level: int, name: str, found: SourceCandidate | SourceProbl
 
 
 def _log_waiting(error: SourceUnavailable) -> None:
-    """What a peer answers does not end the start: its exporter or driver may come later."""
-    remedy = f"; {error.remedy}" if error.remedy else ""
-    log.warning("%s%s", error, remedy)
+    """What a peer answers does not end the start: its exporter or driver may come later.
+
+    The first round tells what is wrong with each source.
+    """
+    if error.remedy:
+        log.warning("no source of GPU counters works here; %s", error.remedy)
 
 
 @dataclass(frozen=True)

@@ -79,11 +79,19 @@ def test_endpoints_that_gave_nothing_are_not_listed_as_read(exporter: str) -> No
     pages = ", ".join(f"{{url: '{url}'}}" for url in (closed, exporter, missing))
     found = probe_source("scrape", gpu(f"scrape: {{endpoints: [{pages}]}}"), SystemClock())
     assert found.candidate.usable
-    assert found.candidate.message == f"1 GPU at {exporter} (2 of 3 endpoints gave nothing)"
+    assert found.candidate.message == f"1 GPU at {exporter} (2 of 3 endpoints give nothing)"
     assert list(found.candidate.silent) == [closed, missing]
     told = [problem.message for problem in found.candidate.problems]
-    assert told[0] == f"{closed}: connection refused; is the exporter running?"
+    assert told[0] == f"{closed}: connection refused; check that the exporter runs"
     assert told[1].startswith(f"{missing}: answered 404")
+
+
+def test_a_gpu_on_two_pages_is_one_gpu(exporter: str) -> None:
+    again = exporter.replace("127.0.0.1", "localhost")
+    pages = f"{{url: '{exporter}'}}, {{url: '{again}'}}"
+    found = probe_source("scrape", gpu(f"scrape: {{endpoints: [{pages}]}}"), SystemClock())
+    assert found.candidate.message == f"1 GPU at {exporter}, {again}"
+    assert found.candidate.devices == 1
 
 
 def test_every_problem_of_a_probe_of_dcgm_is_kept_with_its_remedy() -> None:

@@ -151,8 +151,8 @@ def test_doctor_lists_an_endpoint_that_gives_nothing_and_ends_with_1(tmp_path: P
         )
         done = run(tmp_path, "doctor", "-c", "c.yaml")
     assert done.returncode == 1
-    assert f"+ scrape   1 GPU at {server.url} (1 of 2 endpoints gave nothing)" in done.stdout
-    assert f"      - {closed}: connection refused; is the exporter running?" in done.stdout
+    assert f"+ scrape   1 GPU at {server.url} (1 of 2 endpoints gives nothing)" in done.stdout
+    assert f"      - {closed}: connection refused; check that the exporter runs" in done.stdout
     assert done.stdout.endswith(f"the agent can run, without {closed}\n")
 
 

@@ -22,7 +22,7 @@ _HINTS = {
 }
 _FAILURES = {
     HttpFailure.UNTRUSTED: "{}; set ca_file",
-    HttpFailure.REFUSED: "connection refused; check that the exporter is running",
+    HttpFailure.REFUSED: "connection refused; check that the exporter runs",
     HttpFailure.NO_HOST: "the host name is not known ({})",
 }
 
