@@ -133,7 +133,7 @@ class Telemetry:
         """
         living = [*observations, *more]
         if self._parts.page:
-            self._parts.page.update([*living, *ended])
+            self._parts.page.update([*living, *ended], self._shared.clock.now_s())
         if self._parts.senders or self._parts.file:
             self._send(self._encoder.encode(living, ended))
         for screen in tuple(self._parts.screens):

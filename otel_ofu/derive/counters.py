@@ -149,11 +149,23 @@ class CycleMeter:
         self._previous: tuple[float, float, float] | None = None
         self._scale: int | None = None
         self._end_hz: float | None = None
+        self._share: CycleShare | None = None
 
     def observe(
         self, values: Mapping[str, float], window: Window, sms: int | None
     ) -> CycleShare | None:
-        """The counters' own window; None without them, before calibration, after a reset."""
+        """The counters' own window; None without them, before calibration, after a reset.
+
+        A window that is given once more, of a page that was not refreshed, is what it was.
+        """
+        elapsed, mma = values.get("sm_cycles_elapsed"), values.get("mma_cycles_active")
+        if self._previous is None or self._previous != (window.end_s, elapsed, mma):
+            self._share = self._observed(values, window, sms)
+        return self._share
+
+    def _observed(
+        self, values: Mapping[str, float], window: Window, sms: int | None
+    ) -> CycleShare | None:
         clock_hz = self._clock(values)
         elapsed, mma = values.get("sm_cycles_elapsed"), values.get("mma_cycles_active")
         if elapsed is None or mma is None:

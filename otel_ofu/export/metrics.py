@@ -6,7 +6,7 @@ Enters: what is known of each entity, one call per tick. Leaves: bodies to send,
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -97,7 +97,7 @@ class MetricEncoder:
         state.last_end_ns = max(state.last_end_ns, end_ns)
         state.first_end_ns = state.first_end_ns or end_ns
         builder = self._builder(state)
-        self._write(builder, state, observation)
+        self._write(builder, state, observation, frozenset(state.live))
         return builder.encoded()
 
     def _group(self, observations: Sequence[Observation]) -> dict[EntityKey, list[Observation]]:
@@ -138,14 +138,15 @@ class MetricEncoder:
         state.last_end_ns = max(unix_nano(o.window.end_s) for o in group)
         state.first_end_ns = state.first_end_ns or state.last_end_ns
         for observation in _distinct(group):
-            self._write(builder, state, observation)
+            self._write(builder, state, observation, before)
         for key, start_ns in before.items():
             if key in state.live:
                 continue
             if any(o.is_to_come(key) for o in group):
                 state.live[key] = start_ns
             else:
-                builder.end(key, (start_ns, gone_ns if is_over else state.last_end_ns))
+                end_ns = gone_ns if is_over else max(gone_ns, state.last_end_ns)
+                builder.end(key, (start_ns, end_ns))
         return builder
 
     def _copy(
@@ -162,8 +163,13 @@ class MetricEncoder:
         state.copied = copied
 
     def _write(
-        self, builder: ResourceMetricsBuilder, state: EntityState, observation: Observation
+        self,
+        builder: ResourceMetricsBuilder,
+        state: EntityState,
+        observation: Observation,
+        before: Collection[str],
     ) -> None:
+        """`before`: the series of the last round; one that was reset has a point at its start."""
         end_ns, starts_s = unix_nano(observation.window.end_s), observation.starts_s
         default_ns = min(unix_nano(self._options.start_s), end_ns)
         for key, value in observation.values.items():
@@ -171,7 +177,8 @@ class MetricEncoder:
                 continue
             start_ns = unix_nano(starts_s[key]) if key in starts_s else default_ns
             try:
-                if key in starts_s and _begins(state, key, start_ns) and start_ns < end_ns:
+                begins = key in starts_s and _begins(state, key, start_ns)
+                if begins and key not in before and start_ns < end_ns:
                     builder.add(key, 0.0, (start_ns, start_ns))
                 state.live[key] = builder.add(key, value, (start_ns, end_ns))
             except KeyError:

@@ -34,7 +34,7 @@ _LIMITS = HttpLimits(connections=16, head_s=5.0, body_s=5.0, write_s=10.0)
 class PageOptions:
     """`labels` names the resource attributes on every series, beside the entity's identity.
 
-    An observation whose window ended more than `stale_after` intervals ago is left out. Starting
+    A value that no round has brought for more than `stale_after` intervals is left out. Starting
     value: a round may be late or left out once; then the page must not show the past as present.
     """
 
@@ -63,7 +63,7 @@ class _Family:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """One entity: by key its value, and the end of the window that it speaks about.
+    """One entity: by key its value, and the instant as of which it is known.
 
     `on_points`: attributes that some metrics carry on their points.
     """
@@ -88,14 +88,18 @@ class PrometheusPage:
         self._options = options
         self._held: Mapping[str, _Held] = {}
 
-    def update(self, observations: Sequence[Observation]) -> None:
-        """Puts one round in place of the one before; all that it brings of an entity counts."""
+    def update(self, observations: Sequence[Observation], now_s: float | None = None) -> None:
+        """Puts one round in place of the one before; all that it brings of an entity counts.
+
+        `now_s`: the instant of the round, where windows may have ended long before, as those of an
+        exporter that refreshes its page less often than it is read.
+        """
         groups: dict[str, list[Observation]] = {}
         for observation in observations:
             groups.setdefault(_id_of(observation), []).append(observation)
         before = self._held
         self._held = {
-            id_: _Held(group[0].entity, _values(group, before.get(id_)), _on_points(group))
+            id_: _Held(group[0].entity, _values(group, before.get(id_), now_s), _on_points(group))
             for id_, group in groups.items()
         }
 
@@ -105,7 +109,7 @@ class PrometheusPage:
         for observation in observations:
             id_ = _id_of(observation)
             known = held.get(id_) or _Held(observation.entity, {}, _on_points([observation]))
-            values = {**known.values, **_values([observation], None)}
+            values = {**known.values, **_values([observation], None, None)}
             held[id_] = _Held(known.entity, values, known.on_points)
         self._held = held
 
@@ -155,12 +159,14 @@ def _id_of(observation: Observation) -> str:
     return f"{observation.entity.kind} {observation.entity.id}"
 
 
-def _values(group: Sequence[Observation], old: _Held | None) -> dict[str, tuple[float, float]]:
+def _values(
+    group: Sequence[Observation], old: _Held | None, now_s: float | None
+) -> dict[str, tuple[float, float]]:
     """The values of one round of an entity: the newest of each key, of equally new the later."""
     kept = old.values if old else {}
     found = {key: held for key, held in kept.items() if any(o.is_to_come(key) for o in group)}
     for observation in sorted(group, key=lambda o: o.window.end_s):
-        end_s = observation.window.end_s
+        end_s = observation.window.end_s if now_s is None else now_s
         found |= {key: (value, end_s) for key, value in observation.values.items()}
     return found
 

@@ -102,6 +102,8 @@ class GpuTimeTable:
 
         A GPU that was seen since `since_s` gained in the next gap what nobody else counted.
         """
+        if not saved.names:
+            return
         seen_s = np.frombuffer(saved.seen_s, np.float64)
         raw = np.frombuffer(saved.seconds, np.float64).reshape(len(seen_s), -1)
         self.widen(raw.shape[1])
@@ -236,6 +238,8 @@ class JobTimeTable:
 
     def restore(self, saved: SavedJobTime) -> dict[int, int]:
         """The number of each job as saved -> the one that it has now."""
+        if not saved.names:
+            return {}
         self.columns(saved.keys)
         values = np.frombuffer(saved.values, np.float64).reshape(len(saved.names), -1)
         numbers = [self.number(name) for name in saved.names]

@@ -103,6 +103,23 @@ def test_the_0_of_a_counter_goes_out_once_and_not_for_what_is_older_than_its_gpu
     assert sent(made, 4, {"xid:79": 2.0, "xid:31": 1.0}, start=1) == [2.0, 1.0]
 
 
+def test_a_counter_that_was_reset_has_no_second_point_where_its_last_value_was() -> None:
+    made = encoder()
+    assert sent(made, 1, {"xid:79": 5.0}, start=0) == [5.0]
+    made.encode([seen(gpu(), 2, {"xid:79": 6.0})])
+    assert sent(made, 3, {"xid:79": 1.0}, start=2) == [1.0]
+
+
+def test_a_series_that_is_not_in_a_repeated_window_ends_after_its_last_value() -> None:
+    made = encoder()
+    made.encode([seen(gpu(), 1, {"ofu": 0.4, "power": 500.0})])
+    ((_, _, ended),) = [
+        p for p in points(made.encode([seen(gpu(), 1, {"ofu": 0.4})])) if "power" in p[1]
+    ]
+    assert ended.flags == 1
+    assert ended.time_unix_nano > int(START_S + 10) * NS
+
+
 def test_an_updown_metric_is_a_sum_that_may_fall() -> None:
     registry = load_registry()
     key = next(k for k, m in registry.metrics.items() if m.kind == "updown" and m.entity == "gpu")

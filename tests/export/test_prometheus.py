@@ -108,6 +108,15 @@ def test_a_series_that_is_gone_is_gone_at_once() -> None:
     assert made.text(START_S) == ""
 
 
+def test_a_value_that_a_round_brings_again_stays_until_no_round_does() -> None:
+    made = page()
+    for tick in range(7):  # every 10 s, of a page that is refreshed every minute
+        made.update([seen(gpu(), 1, {"ofu": 0.1})], START_S + 10 * tick)
+        assert list(series(made, START_S + 10 * tick).values()) == [0.1]
+    assert list(series(made, START_S + 60 + 30).values()) == [0.1]
+    assert series(made, START_S + 60 + 31) == {}
+
+
 def test_what_a_round_brings_of_one_entity_in_several_observations_is_all_shown() -> None:
     made = page(seen(gpu(), 1, {"ofu": 0.1}), seen(gpu(), 1, {"finding_active:Low:warning": 1.0}))
     shown = {name: value for (name, _), value in series(made).items()}

@@ -121,6 +121,16 @@ def test_a_restart_goes_on_from_what_was_saved(tmp_path: Path) -> None:
     assert again.totals(0.0, NAMES)["2"].start_s == T0 + 30.0
 
 
+def test_a_restart_without_any_job_is_no_damage(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    JobTimeSums(tmp_path / "time.bin").save(T0)
+    again = JobTimeSums(tmp_path / "time.bin")
+    put(again, steady("a/1", [0, 1]))
+    assert found(again, "1") == [10.0, 5.0]
+    assert not caplog.records
+
+
 def test_what_was_silent_for_long_is_forgotten_and_its_rows_are_used_again() -> None:
     sums = JobTimeSums()
     for number in range(300):

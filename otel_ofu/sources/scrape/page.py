@@ -58,7 +58,7 @@ class PageReader:
         self._freshness = Freshness(context.interval_s)
         self._stamped = StampedWindows()
         self._events = EventCounts()
-        self._ends_s: dict[str, float] = {}
+        self._last: dict[str, Reading] = {}
 
     def read(self, text: str, now_s: float) -> PageReadings:
         """The devices of a page; none is a page that no profile knows. Never raises."""
@@ -71,7 +71,7 @@ class PageReader:
         self._stamped.forget(now_s - oldest_s)
         known = self._freshness.devices
         self._events.retain(known)
-        self._ends_s = {uuid: end_s for uuid, end_s in self._ends_s.items() if uuid in known}
+        self._last = {uuid: reading for uuid, reading in self._last.items() if uuid in known}
         return PageReadings(page, rows, readings)
 
     def _period_s(self, assumed_s: float) -> float:
@@ -100,22 +100,15 @@ class PageReader:
         values = {key: value for key, value in row.values.items() if key not in gaps}
         own = {key: window for key, window in windows.items() if key in values}
         is_waiting = bool(row.values) and not values and (age.gap is None or _is_not_ready(age.gap))
-        window = self._window(row, _main_window(values, own, age.window), is_waiting=is_waiting)
+        last = self._last.get(row.device.uuid)
+        if is_waiting and last is not None and last.device == row.device:
+            return last  # what it speaks about has not changed, nor have its owners been seen anew
+        window = _main_window(values, own, age.window)
         counts = self._events.observe(row.device.uuid, row.last_codes)
         values |= counts if age.gap is None else {}
-        return reading_of(row, window, values, gaps, own)
-
-    def _window(self, row: DeviceRow, window: Window, *, is_waiting: bool) -> Window:
-        """The time that the reading speaks about.
-
-        While there is nothing new it speaks about none: the time since the last values is that of
-        the next ones, and must not be taken for time without values.
-        """
-        end_s = self._ends_s.get(row.device.uuid)
-        if is_waiting and end_s is not None:
-            return Window(end_s, end_s)
-        self._ends_s[row.device.uuid] = window.end_s
-        return window
+        reading = reading_of(row, window, values, gaps, own)
+        self._last[row.device.uuid] = reading
+        return reading
 
 
 def _is_not_ready(gap: Gap) -> bool:
