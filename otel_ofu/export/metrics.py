@@ -17,9 +17,10 @@ from otel_ofu.export.resource import (
     EntityState,
     KeyPlans,
     ResourceMetricsBuilder,
-    copied_attributes,
     entity_key,
     new_entity_state,
+    point_attributes,
+    serialised,
     unix_nano,
 )
 from otel_ofu.model import Attribute, Observation, Window
@@ -153,14 +154,16 @@ class MetricEncoder:
         self, builder: ResourceMetricsBuilder, state: EntityState, group: Sequence[Observation]
     ) -> None:
         """Series that carry an attribute that is another one now end, and begin anew with it."""
-        before, copied = state.copied, copied_attributes(group, self._plans.on_points)
+        before, found = state.on_points, point_attributes(group, self._plans.on_points)
+        if before == found:
+            return
         for key, start_ns in list(state.live.items()):
             names = self._plans.plan(key).metric.points_with
-            if any(before.get(name) != copied.get(name) for name in names):
+            if any(before.get(name) != found.get(name) for name in names):
                 builder.end(key, (start_ns, state.last_end_ns + _AFTER_LAST_NS))
                 del state.live[key]
                 state.begun.discard(key)
-        state.copied = copied
+        state.on_points, state.copied = found, serialised(found)
 
     def _write(
         self,

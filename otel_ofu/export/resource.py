@@ -124,11 +124,12 @@ class EntityState:
     `begun`: counters with a known start that went out. `first_end_ns`: the end of the first tick.
 
     Attributes of points are kept serialised (see `_attributes`): `identity` goes on every point,
-    `copied` by name on those of metrics that ask for it, as of the last tick.
+    `copied` by name on those of metrics that ask for it, as of the last tick: of `on_points`.
     """
 
     resource: Resource
     identity: bytes
+    on_points: Mapping[str, Attribute] = field(default_factory=dict)
     copied: Mapping[str, bytes] = field(default_factory=dict)
     live: dict[str, int] = field(default_factory=dict)
     begun: set[str] = field(default_factory=set)
@@ -144,14 +145,20 @@ def new_entity_state(common: Mapping[str, Attribute], entity: Entity) -> EntityS
     )
 
 
-def copied_attributes(
-    group: Sequence[Observation], on_points: Collection[str]
-) -> Mapping[str, bytes]:
-    """What some metrics (`on_points`) carry of their entity, or of what its values count in."""
-    known = dict(group[0].entity.attributes)
+def point_attributes(
+    group: Sequence[Observation], names: Collection[str]
+) -> Mapping[str, Attribute]:
+    """What some metrics (`names`) carry of their entity, or of what its values count in."""
+    known = group[0].entity.attributes
+    found = {name: known[name] for name in names if name in known}
     for observation in group:
-        known |= observation.point_attributes
-    return {name: _attributes({name: known[name]}) for name in on_points if name in known}
+        found |= observation.point_attributes
+    return found
+
+
+def serialised(attributes: Mapping[str, Attribute]) -> Mapping[str, bytes]:
+    """Each attribute as `EntityState.copied` holds it."""
+    return {name: _attributes({name: value}) for name, value in attributes.items()}
 
 
 def _attributes(attributes: Mapping[str, Attribute]) -> bytes:
