@@ -14,6 +14,7 @@ from otel_ofu.app.prepare import deriver
 from otel_ofu.catalog.registry import load_registry
 from otel_ofu.catalog.vendors import load_vendors
 from otel_ofu.config import Config
+from otel_ofu.files.pipe import read_pipe
 from otel_ofu.model import Observation, Reading
 from otel_ofu.model.clock import Clock
 from otel_ofu.model.errors import ConfigError, Problem, SourceError
@@ -24,6 +25,8 @@ from otel_ofu.sources.scrape.page import ScrapeContext
 from otel_ofu.sources.scrape.settings import PageEndpoint
 
 STDIN = "-"
+PIPE_S = 60.0
+"""Starting value: several times what an exporter may take for its page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +108,24 @@ def _read(path: str, name: str, limit_bytes: int) -> str:
 def _bytes(path: str, count: int) -> bytes:
     if path == STDIN:
         return sys.stdin.buffer.read(count)
-    if not Path(path).is_file():  # a named pipe would wait for its writer
-        message = "no such file; a page on the network begins with http:// or https://"
-        raise ConfigError([Problem(f"--page {path}", 0, 0, message)])
+    if Path(path).is_fifo():  # <(curl ...) of a shell
+        return _piped(path, count)
+    if not Path(path).is_file():
+        raise ConfigError([Problem(f"--page {path}", 0, 0, _no_file(Path(path)))])
     with Path(path).open("rb") as file:
         return file.read(count)
+
+
+def _piped(path: str, count: int) -> bytes:
+    try:
+        return read_pipe(path, count, PIPE_S)
+    except TimeoutError as error:
+        raise SourceError(f"{path}: no end of the page came within {PIPE_S:g} s") from error
+
+
+def _no_file(path: Path) -> str:
+    if path.is_dir():
+        return "a directory; name the file of a page in it"
+    if path.exists():
+        return "neither a file nor a pipe"
+    return "no such file; a page on the network begins with http:// or https://"

@@ -11,9 +11,19 @@ from otel_ofu.app.doctor import ofu_text, reference_text
 from otel_ofu.app.page_report import PageGpu, PageReport
 from otel_ofu.catalog.registry import Metric, load_registry
 from otel_ofu.derive.efficiency import FIXED_CLOCK
-from otel_ofu.model import Gap, Owner
-from otel_ofu.report.text import clean
+from otel_ofu.model import Gap, GapReason, Owner
+from otel_ofu.report.text import clean, printable
 from otel_ofu.sources.scrape.explain import LineReport, PageExplanation, UnknownName
+from otel_ofu.sources.scrape.stamps import STAMPED
+
+_CLOCKS = "check the clocks of the exporter's machine and of this one"
+_TODO = {
+    GapReason.STALE: f"{_CLOCKS}, and that the exporter refreshes its samples",
+    GapReason.OUT_OF_RANGE: "the exporter gives an impossible value, update or repair it",
+    GapReason.NOT_READY: "wait until the exporter has a value, and read the page again",
+    GapReason.NOT_PERMITTED: "give the exporter the right to read it",
+}
+"""What to do where the detail of a gap does not say it."""
 
 
 def lines(report: PageReport) -> Iterator[str]:
@@ -30,7 +40,7 @@ def lines(report: PageReport) -> Iterator[str]:
     remedies = list(dict.fromkeys(_remedies(report)))
     if remedies:
         yield "\nFor an OFU"
-        yield from (f"  -> {clean(remedy)}" for remedy in remedies)
+        yield from (f"  -> {printable(remedy)}" for remedy in remedies)
     yield f"\n{_verdict(report)}"
 
 
@@ -107,19 +117,34 @@ def _gpu(gpu: PageGpu) -> Iterator[str]:
     yield f"      {clean(reference_text(gpu.observation))}"
     yield f"      {clean(ofu_text(gpu.observation))}"
     for key, gap in gpu.reading.gaps.items():
-        yield f"      - {key}: {clean(_gap(gap))}"
+        yield f"      - {key}: {printable(_gap(gap))}"
 
 
 def _remedies(report: PageReport) -> Iterator[str]:
     for gpu in report.gpus:
         gap = gpu.observation.gaps.get("ofu")
+        model = clean(gpu.reading.device.model)
         if gap is not None:
-            yield gap.detail or gap.reason.value
+            yield _advice(gpu, gap)
         elif _is_unknown(gpu):
             yield (
-                f"{gpu.reading.device.model} is in no table of models, so there is no peak: "
+                f"{model} is in no table of models, so there is no peak: "
                 "add it to receivers.gpu.skus_file (docs/skus.md)"
             )
+
+
+def _advice(gpu: PageGpu, gap: Gap) -> str:
+    """What to do about the gap in place of the OFU; its detail is often that already."""
+    read = gpu.reading
+    if "reference_clock" not in gpu.observation.values and read.device.model and not read.gaps:
+        return (
+            f"{clean(read.device.model)!r} is in no table of models: set "
+            "receivers.gpu.reference_clock, or add it to receivers.gpu.skus_file (docs/skus.md)"
+        )
+    is_stamp = gap.detail.startswith(STAMPED)
+    todo = _CLOCKS if is_stamp else _TODO.get(gap.reason, "")
+    key = next((f"{key}: " for key, own in read.gaps.items() if own == gap), "")
+    return f"{todo}: {key}{gap.detail}" if todo else gap.detail or gap.reason.value
 
 
 def _is_unknown(gpu: PageGpu) -> bool:

@@ -15,9 +15,14 @@ _UNWANTED = re.compile(
 )
 
 
+def printable(text: str) -> str:
+    """One line of printable text."""
+    return _UNWANTED.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
 def clean(text: str) -> str:
-    """One line of printable text, shortened if it is very long."""
-    text = _UNWANTED.sub("\N{REPLACEMENT CHARACTER}", text)
+    """The same, shortened if it is very long."""
+    text = printable(text)
     return text if len(text) <= MOST_CHARACTERS else text[: MOST_CHARACTERS - 1] + "…"
 
 

@@ -88,12 +88,72 @@ def test_bytes_that_are_no_text_are_no_crash(tmp_path: Path) -> None:
     assert run(tmp_path, "doctor", "--page", "p").returncode == 1
 
 
-@pytest.mark.parametrize("name", ["absent", ".", "pipe"])
-def test_what_is_no_file_is_a_mistake_of_the_command(tmp_path: Path, name: str) -> None:
-    os.mkfifo(tmp_path / "pipe")
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("absent", "no such file; a page on the network begins with http://"),
+        (".", "a directory; name the file of a page in it"),
+        ("/dev/null", "neither a file nor a pipe"),
+    ],
+)
+def test_what_is_no_file_is_a_mistake_of_the_command(tmp_path: Path, name: str, words: str) -> None:
     done = run(tmp_path, "doctor", "--page", name)
     assert done.returncode == 2
-    assert f"--page {name}: no such file; a page on the network begins with http://" in done.stderr
+    assert f"--page {name}: {words}" in done.stderr
+
+
+def test_a_page_is_read_from_a_pipe(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, (CLOCK + TENSOR).encode())
+    os.close(writing)
+    done = run(tmp_path, "doctor", "--page", f"/dev/fd/{reading}")
+    os.close(reading)
+    assert done.returncode == 0
+    assert f"page: /dev/fd/{reading}\n" in done.stdout
+
+
+def test_lines_that_differ_are_shown_with_the_one_that_is_used(tmp_path: Path) -> None:
+    new = TENSOR.replace("PIPE_TENSOR_ACTIVE", "TENSOR_UTIL_RATIO").replace("0.5", "0.7")
+    (tmp_path / "p").write_text(new + CLOCK + TENSOR + TENSOR.replace("0.5", "0.6"))
+    done = run(tmp_path, "doctor", "--page", "p")
+    told = {line.split(":")[0].strip(): line for line in done.stdout.splitlines() if "->" in line}
+    assert told["line 1"].endswith("; differs from line 3, not used")
+    assert told["line 4"].endswith("; differs from line 3, not used")
+    assert "not used" not in told["line 2"] + told["line 3"]
+    assert "OFU 50.0% just now" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        (
+            (CLOCK + TENSOR).replace("NVIDIA H100 80GB HBM3", "Graphics Device"),
+            "'Graphics Device' is in no table of models: set receivers.gpu.reference_clock, or",
+        ),
+        (
+            (CLOCK + TENSOR).replace("\n", " 9999999999999\n"),
+            "check the clocks of the exporter's machine and of this one: sm_clock: the sample is",
+        ),
+        (
+            TENSOR.replace("\n", " 1764400000000\n") + CLOCK.replace("\n", " 1764409000000\n"),
+            "check the clocks of the exporter's machine and of this one, and that the exporter re",
+        ),
+        (
+            CLOCK + TENSOR.replace("0.5", "45.7"),
+            "the exporter gives an impossible value, update or repair it: tensor_active: 45.7; al",
+        ),
+    ],
+)
+def test_advice_says_what_to_do(tmp_path: Path, text: str, advice: str) -> None:
+    (tmp_path / "p").write_text(text)
+    done = run(tmp_path, "doctor", "--page", "p")
+    assert f"For an OFU\n  -> {advice}" in done.stdout
+
+
+def test_advice_is_not_shortened(tmp_path: Path) -> None:
+    (tmp_path / "p").write_text(CLOCK.replace("NVIDIA H100 80GB HBM3", "x" * 900) + TENSOR)
+    done = run(tmp_path, "doctor", "--page", "p")
+    assert "(docs/skus.md)" in done.stdout
 
 
 def test_a_url_that_is_none_is_a_mistake_of_the_command(tmp_path: Path) -> None:

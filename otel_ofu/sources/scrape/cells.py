@@ -6,8 +6,9 @@ Enters: samples by registry key. Leaves: the values in range, the gaps, and the 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from otel_ofu.catalog.registry import Registry
 from otel_ofu.catalog.vendors import OPERAND, MetricRatio, Over
@@ -25,6 +26,10 @@ _INT32 = 0x7FFFFFF0
 _INT64 = 0x7FFFFFFFFFFFFFF0
 _FP64 = 2.0**47
 _INT64_AS_FLOAT = 9.2e18
+_ROUNDING = 0.01
+"""Starting value: two metrics of one quantity in other units (MiB) are rounded otherwise."""
+OFU_FACTORS = ("tensor_active", "engine_busy", "sm_clock")
+"""What is multiplied to an OFU."""
 
 
 def absence(text: str, value: float, *, dcgm: bool, is_gauge: bool) -> Gap | None:
@@ -56,11 +61,36 @@ def _blank(text: str, value: float, *, is_gauge: bool) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class SeriesValue:
-    """What one series gives: `part` tells the series of a sum apart; empty is the whole."""
+    """What one series gives: `part` tells the series of a sum apart; empty is the whole.
+
+    `line` is where it stands on the page.
+    """
 
     value: float | Gap
     stamp_s: float | None = None
     part: str = ""
+    line: int = 0
+
+
+class Conflict(NamedTuple):
+    """A line whose value of `key` is not used, for it is not that of `used_line`.
+
+    `is_fault`: both claim to be the same measurement. A metric that only stands in for another one
+    (the edge of a chip for its junction) may differ.
+    """
+
+    key: str
+    line: int
+    used_line: int
+    is_fault: bool
+
+
+class _Other(NamedTuple):
+    """A value that is not used, and the rank of its metric."""
+
+    value: float
+    line: int
+    rank: int
 
 
 @dataclass(slots=True)
@@ -71,6 +101,8 @@ class _Cell:
     parts: dict[str, float] = field(default_factory=dict)
     gap: Gap | None = None
     stamp_s: float | None = None
+    line: int = 0
+    others: list[_Other] = field(default_factory=list)
 
     @property
     def is_full(self) -> bool:
@@ -82,12 +114,35 @@ class _Cell:
         stamp_s = series.stamp_s
         if self.over == "first" and self.values:
             if stamp_s is None or self.stamp_s is None or stamp_s <= self.stamp_s:
+                if value != self.values[0] and stamp_s == self.stamp_s:
+                    self.others.append(_Other(value, series.line, self.rank))
                 return
             self.values.clear()
+        if not self.values:
+            self.line = series.line
         self.values.append(value)
         self.parts.setdefault(series.part, value)
         if stamp_s is not None:
             self.stamp_s = max(stamp_s, self.stamp_s or stamp_s)
+
+    def give_way(self, rank: int, over: Over) -> _Cell:
+        """The cell of a better metric; what this one has is not used."""
+        cell = _Cell(rank, over, others=self.others)
+        if self.over == "first":
+            cell.others += [_Other(value, self.line, self.rank) for value in self.values]
+        return cell
+
+    def pass_over(self, rank: int, series: SeriesValue) -> None:
+        """A value of a metric that is not as good."""
+        if isinstance(series.value, float) and self.over == "first":
+            self.others.append(_Other(series.value, series.line, rank))
+
+    def conflicts(self, key: str) -> Iterator[Conflict]:
+        for other in self.others:
+            is_same = other.rank == self.rank
+            if not math.isclose(other.value, self.value(), rel_tol=0.0 if is_same else _ROUNDING):
+                is_fault = is_same or key in OFU_FACTORS
+                yield Conflict(key, other.line, self.line, is_fault)
 
     def value(self) -> float:
         match self.over:
@@ -109,6 +164,7 @@ class SettledCells:
     gaps: dict[str, Gap]
     stamps: dict[str, float]
     operands: dict[str, float]
+    conflicts: tuple[Conflict, ...] = ()
 
 
 class DeviceCells:
@@ -122,9 +178,11 @@ class DeviceCells:
         cell, value = self._cells.get(key), series.value
         is_gap = isinstance(value, Gap)
         if cell is not None and _keeps(cell, rank, is_gap=is_gap):
+            cell.pass_over(rank, series)
             return
         if cell is None or rank != cell.rank:
-            cell = self._cells[key] = _Cell(rank, over)
+            cell = cell.give_way(rank, over) if cell else _Cell(rank, over)
+            self._cells[key] = cell
         if isinstance(value, Gap):
             cell.gap = cell.gap or value
         else:
@@ -150,6 +208,7 @@ class DeviceCells:
             {key: gap for key, gap in gaps.items() if not key.startswith(OPERAND)},
             {key: stamp_s for key, stamp_s in stamps.items() if key in values and key not in gaps},
             operands,
+            tuple(c for k, cell in full.items() if k in values for c in cell.conflicts(k)),
         )
 
 

@@ -64,9 +64,10 @@ def explain(text: str, context: ScrapeContext, host: str, now_s: float | None) -
     trace = _Trace()
     limits = StampLimits(now_s)
     mapping = PageMapping(vendors, context.registry, host, limits, trace)
-    mapping.devices(page)
+    rows = mapping.devices(page)
+    used = {each.line: each.used_line for row in rows for each in row.conflicts}
     read: PageReadings = PageReader(context, host).read(text, now_s)
-    reports = [*trace.reports(mapping, context), *_without_code(page, context, trace)]
+    reports = [*trace.reports(mapping, context, used), *_without_code(page, context, trace)]
     return PageExplanation(
         lines=sorted(reports, key=lambda report: report.line),
         unknown=_unknown(page, context),
@@ -125,7 +126,10 @@ class _Trace:
         note = _why_not(sample.labels, candidates)
         self._refused[sample.line] = LineReport(sample.line, sample.name, sample.text, note=note)
 
-    def reports(self, mapping: PageMapping, context: ScrapeContext) -> Iterator[LineReport]:
+    def reports(
+        self, mapping: PageMapping, context: ScrapeContext, used: Mapping[int, int]
+    ) -> Iterator[LineReport]:
+        """`used`: line -> the line that is used in its place."""
         yield from self._refused.values()
         first: dict[tuple[str, str, str], int] = {}
         moved = mapping.moved()
@@ -140,16 +144,21 @@ class _Trace:
                 device=uuid,
                 owners=owners_of(profile, [sample.labels], moved),
                 keys={e.key: e.value for e in entries if not e.key.startswith(OPERAND)},
-                note=_note(profile, entries[0].key, before if before != line else None),
+                note=_note(
+                    profile, entries[0].key, before if before != line else None, used.get(line)
+                ),
             )
 
     def has(self, line: int) -> bool:
         return line in self._mapped or line in self._refused
 
 
-def _note(profile: ExporterProfile, key: str, before: int | None) -> str:
+def _note(profile: ExporterProfile, key: str, before: int | None, used: int | None) -> str:
     notes = [_use(profile, key)] if key.startswith(OPERAND) else []
-    notes += [f"repeats line {before}, for another owner"] if before else []
+    if used is not None:
+        notes += [f"differs from line {used}, not used"]
+    elif before:
+        notes += [f"repeats line {before}, for another owner"]
     return "; ".join(notes)
 
 

@@ -13,6 +13,7 @@ from otel_ofu.catalog.registry import Registry
 from otel_ofu.catalog.vendors import Vendors
 from otel_ofu.model import Gap, GapReason, Reading, Window
 from otel_ofu.model.clock import Clock
+from otel_ofu.sources.scrape.cells import OFU_FACTORS
 from otel_ofu.sources.scrape.events import EventCounts
 from otel_ofu.sources.scrape.freshness import Age, DeviceValues, Freshness
 from otel_ofu.sources.scrape.identity import SOURCE_NAME
@@ -25,9 +26,6 @@ from otel_ofu.sources.scrape.stamps import (
     StampLimits,
     apart,
 )
-
-_FACTORS = ("tensor_active", "engine_busy", "sm_clock")
-"""What is multiplied to an OFU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +91,7 @@ class PageReader:
             gaps |= {key: age.gap for key in row.values if key not in row.stamps}
         times_s = {
             key: row.stamps.get(key, now_s)
-            for key in _FACTORS
+            for key in OFU_FACTORS
             if key in row.values and key not in gaps
         }
         gaps |= apart(times_s, period_s)

@@ -21,7 +21,7 @@ from otel_ofu.catalog.vendors import (
     Vendors,
 )
 from otel_ofu.model import Device, Gap, GapReason, Owner
-from otel_ofu.sources.scrape.cells import DeviceCells, SeriesValue, absence, below
+from otel_ofu.sources.scrape.cells import Conflict, DeviceCells, SeriesValue, absence, below
 from otel_ofu.sources.scrape.identity import (
     DeviceSlot,
     Labels,
@@ -49,6 +49,7 @@ class DeviceRow:
 
     `newest_s` is the last stamp of all its samples, those that are too old included. `last_codes`
     are the codes of the last events by registry key, as the exporter shows them until the next.
+    `conflicts` are the lines that differ from the one that is used.
     """
 
     device: Device
@@ -60,6 +61,7 @@ class DeviceRow:
     stamps: Mapping[str, float]
     newest_s: float | None
     last_codes: Mapping[str, float]
+    conflicts: tuple[Conflict, ...] = ()
 
 
 @dataclass(slots=True)
@@ -160,7 +162,7 @@ class PageMapping:
         for key, value in self._values(candidate, sample):
             of_whole = slot.instance and instance_keys and key not in instance_keys
             holder = slot.whole if of_whole and key != INFO else slot
-            series = SeriesValue(untimely or value, sample.timestamp_s, part)
+            series = SeriesValue(untimely or value, sample.timestamp_s, part, sample.line)
             self._drafts[holder].cells.put(key, candidate.rank, row.over, series)
             if self._trace is not None:
                 self._trace.mapped(sample, slot.profile_id, holder, key, series.value)
@@ -228,6 +230,7 @@ class PageMapping:
             stamps=settled.stamps,
             newest_s=draft.newest_s,
             last_codes=_last_codes(profile, settled.operands),
+            conflicts=settled.conflicts,
         )
 
     def _absent(self, remedy: str) -> Gap:

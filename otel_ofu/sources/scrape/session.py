@@ -61,6 +61,7 @@ class ScrapeTarget:
         self._pages = PageReader(tools, endpoint.host)
         self._known: dict[str, _LastSeen] = {}
         self._malformed = ""
+        self._conflict = ""
 
     def read(self, now_s: float) -> ScrapeResult:
         """Never raises for what the endpoint does."""
@@ -110,12 +111,26 @@ class ScrapeTarget:
         return reading_of(row, window, {}, {**row.gaps, **dict.fromkeys(row.values, gap)}, {})
 
     def _line_troubles(self, page: MetricsPage) -> Sequence[Trouble]:
-        troubles = list(self._malformed_lines(page))
+        troubles = [*self._malformed_lines(page), *self._conflicts()]
         if page.cut_off is not None:
             # Families stand in random order, so without the line: one text while it lasts.
             detail = "the last line has no line feed: it may be cut off and is not read"
             troubles.append(Trouble(self.endpoint.name, "cut_off", detail))
         return troubles
+
+    def _conflicts(self) -> Iterator[Trouble]:
+        """Exporters write families in random order, so the first conflict stands for all."""
+        found = [(row, each) for row in self.rows for each in row.conflicts if each.is_fault]
+        if not found:
+            self._conflict = ""
+            return
+        row, first = found[0]
+        self._conflict = self._conflict or (
+            f"lines of one device differ: {first.key} of {row.device.uuid} on line {first.line}"
+            f" is not that of line {first.used_line}, which is used;"
+            " `otel-ofu doctor --page` shows all"
+        )
+        yield Trouble(self.endpoint.name, "conflict", self._conflict)
 
     def _malformed_lines(self, page: MetricsPage) -> Iterator[Trouble]:
         # The first bad line differs from page to page as well, and a trouble that changes each

@@ -19,6 +19,8 @@ FRESH_S = 120.0
 """Starting value: twice the usual scrape interval of a Prometheus that stands in between."""
 AHEAD_S = 10.0
 """Starting value: clocks of machines that keep time by NTP agree within a second."""
+STAMPED = "the sample is stamped"
+"""How the detail of a gap begins that stands in place of a sample from the future."""
 STALE_AFTER_PERIODS = 3
 """A page may be late; one that stands still for longer than this is an exporter's fault."""
 
@@ -37,7 +39,7 @@ class StampLimits:
             return None
         if stamp_s > 0 and age_s > 0:
             return Gap(GapReason.STALE, f"the sample is {age_s:.0f} s old")
-        return Gap(GapReason.OUT_OF_RANGE, f"the sample is stamped {_instant(stamp_s)}")
+        return Gap(GapReason.OUT_OF_RANGE, f"{STAMPED} {_instant(stamp_s)}")
 
 
 def _instant(stamp_s: float) -> str:

@@ -103,7 +103,7 @@ def test_the_query_is_sent() -> None:
 def test_an_exporter_that_is_not_there_is_named() -> None:
     with serving(page(TEXT)) as server:
         url = server.url
-    with pytest.raises(FetchError, match="connection refused; is the exporter running"):
+    with pytest.raises(FetchError, match="connection refused; check that the exporter runs"):
         fetch(endpoint_at(url))
 
 

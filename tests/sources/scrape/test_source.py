@@ -194,6 +194,33 @@ def test_malformed_lines_are_a_problem_in_words_that_last() -> None:
         assert source.troubles() == []
 
 
+def test_lines_that_differ_are_a_problem_in_words_that_last() -> None:
+    lines = [f'DCGM_FI_DEV_GPU_TEMP{{gpu="0",UUID="GPU-0"}} {value}\n' for value in (41, 42)]
+    with serving(page("x 1\n")) as server, source_of(server.url) as source:
+        complaints = set()
+        for i in range(3):
+            server.answer = page("#\n" * i + gpus(0, step=i) + "".join(lines[:: 1 - 2 * (i % 2)]))
+            assert len(source.read(10.0 * i)) == 1
+            complaints |= set(source.troubles())
+        (complaint,) = complaints
+        assert (complaint.target, complaint.reason) == (server.url, "conflict")
+        assert "temperature of GPU-0 on line " in complaint.detail
+        server.answer = page(gpus(0, step=3))
+        source.read(40.0)
+        assert source.troubles() == []
+
+
+def test_a_metric_that_stands_in_for_another_one_may_differ() -> None:
+    both = "".join(
+        f'{name}{{gpu_id="0",gpu_uuid="g"}} {value}\n'
+        for name, value in (("gpu_junction_temperature", 60), ("gpu_edge_temperature", 50))
+    )
+    with serving(page(both)) as server, source_of(server.url) as source:
+        (reading,) = source.read(0.0)
+        assert reading.values["temperature"] == 60
+        assert source.troubles() == []
+
+
 def test_a_page_without_a_last_line_feed_loses_its_last_line_and_says_so() -> None:
     cut = page(gpus(0) + "DCGM_FI_DEV_GPU_TEMP{gpu=")
     with serving(cut) as server, source_of(server.url) as source:
