@@ -26,6 +26,8 @@ _INT32 = 0x7FFFFFF0
 _INT64 = 0x7FFFFFFFFFFFFFF0
 _FP64 = 2.0**47
 _INT64_AS_FLOAT = 9.2e18
+_MOST = 2.0**64
+"""No counter has more bits; a blank is less."""
 _ROUNDING = 0.01
 """Starting value: two metrics of one quantity in other units (MiB) are rounded otherwise."""
 OFU_FACTORS = ("tensor_active", "engine_busy", "sm_clock")
@@ -41,6 +43,8 @@ def absence(text: str, value: float, *, dcgm: bool, is_gauge: bool) -> Gap | Non
     if math.isnan(value):
         is_nan = text.lstrip("+-").lower() == "nan"
         return Gap(GapReason.NOT_READY if is_nan else GapReason.FAILED, text[:80])
+    if value > _MOST:
+        return Gap(GapReason.OUT_OF_RANGE, f"{text[:80]} is no possible value")
     if not dcgm:
         return None
     offset = _blank(text, value, is_gauge=is_gauge)
