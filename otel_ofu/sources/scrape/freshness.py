@@ -22,6 +22,8 @@ from otel_ofu.sources.scrape.stamps import STALE_AFTER_PERIODS
 
 FORGET_AFTER_S = 600.0
 """A device that was not on the page for so long is new when it comes back."""
+MOST_DEVICES = 4096
+"""Devices of one endpoint, those that left its page a short while ago included. Starting value."""
 _LEARN_FROM = 5  # starting value: the last refresh periods
 _WITNESSES = ("energy", "sm_cycles_elapsed")
 
@@ -63,6 +65,8 @@ class Freshness:
         self._periods_s: deque[float] = deque(maxlen=_LEARN_FROM)
         self._changed_s: float | None = None
         self._read_s: float | None = None
+        self.is_crowded = False
+        """Whether devices were forgotten early at the last read, for there are too many."""
 
     @property
     def learned_s(self) -> float | None:
@@ -126,8 +130,13 @@ class Freshness:
         return Age(window, Gap(GapReason.STALE, detail))
 
     def _forget(self, now_s: float) -> None:
-        self._devices = {
+        recent = {
             uuid: history
             for uuid, history in self._devices.items()
             if now_s - history.on_page_s <= FORGET_AFTER_S
         }
+        self.is_crowded = len(recent) > MOST_DEVICES
+        if self.is_crowded:
+            by_age = sorted(recent, key=lambda uuid: recent[uuid].on_page_s, reverse=True)
+            recent = {uuid: recent[uuid] for uuid in by_age[:MOST_DEVICES]}
+        self._devices = recent

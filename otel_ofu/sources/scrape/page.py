@@ -6,7 +6,7 @@ time for each sample that has one, and the lines that could not be read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from otel_ofu.catalog.registry import Registry
@@ -15,7 +15,13 @@ from otel_ofu.model import Gap, GapReason, Reading, Window
 from otel_ofu.model.clock import Clock
 from otel_ofu.sources.scrape.cells import OFU_FACTORS
 from otel_ofu.sources.scrape.events import EventCounts
-from otel_ofu.sources.scrape.freshness import Age, DeviceValues, Freshness
+from otel_ofu.sources.scrape.freshness import (
+    FORGET_AFTER_S,
+    MOST_DEVICES,
+    Age,
+    DeviceValues,
+    Freshness,
+)
 from otel_ofu.sources.scrape.identity import SOURCE_NAME
 from otel_ofu.sources.scrape.parse import MetricsPage, parse
 from otel_ofu.sources.scrape.read import DeviceRow, PageMapping
@@ -40,11 +46,15 @@ class ScrapeContext:
 
 @dataclass(frozen=True, slots=True)
 class PageReadings:
-    """One page: its samples and faults, its devices, and what they read."""
+    """One page: its samples and faults, its devices, and what they read.
+
+    `crowded`: what was left out, for there are too many devices; empty when all are read.
+    """
 
     page: MetricsPage
     rows: Sequence[DeviceRow]
     readings: Sequence[Reading]
+    crowded: str = ""
 
 
 class PageReader:
@@ -64,13 +74,27 @@ class PageReader:
         page = parse(text, vendors.candidates)
         oldest_s = max(FRESH_S, STALE_AFTER_PERIODS * self._period_s(0.0))
         limits = StampLimits(now_s, oldest_s)
-        rows = PageMapping(vendors, self._context.registry, self._host, limits).devices(page)
+        found = PageMapping(vendors, self._context.registry, self._host, limits).devices(page)
+        rows = self._bounded(found)
         readings = list(self._readings(rows, now_s))
         self._stamped.forget(now_s - oldest_s)
         known = self._freshness.devices
         self._events.retain(known)
         self._last = {uuid: reading for uuid, reading in self._last.items() if uuid in known}
-        return PageReadings(page, rows, readings)
+        crowded = _crowded(len(rows) < len(found), self._freshness.is_crowded)
+        return PageReadings(page, rows, readings, crowded)
+
+    @property
+    def devices(self) -> Collection[str]:
+        """The devices that are remembered, those that left the page a short while ago included."""
+        return self._freshness.devices
+
+    def _bounded(self, rows: list[DeviceRow]) -> list[DeviceRow]:
+        """Those that were read before go first: families may stand in random order."""
+        if len(rows) <= MOST_DEVICES:
+            return rows
+        known = self._freshness.devices
+        return sorted(rows, key=lambda row: row.device.uuid not in known)[:MOST_DEVICES]
 
     def _period_s(self, assumed_s: float) -> float:
         """The time between two samples: as learned, else as the profile says."""
@@ -107,6 +131,17 @@ class PageReader:
         reading = reading_of(row, window, values, gaps, own)
         self._last[row.device.uuid] = reading
         return reading
+
+
+def _crowded(has_too_many: bool, has_forgotten: bool) -> str:  # noqa: FBT001 - read at one place
+    if has_too_many:
+        return f"more than {MOST_DEVICES} devices on the page; the rest is not read"
+    if has_forgotten:
+        return (
+            f"more than {MOST_DEVICES} devices came and went within {FORGET_AFTER_S / 60:g}"
+            " minutes; those that left the page first are forgotten"
+        )
+    return ""
 
 
 def _is_not_ready(gap: Gap) -> bool:

@@ -13,7 +13,7 @@ from otel_ofu.model import Gap, GapReason, Reading, Trouble, Window
 from otel_ofu.sources.scrape.client import Fetcher, FetchError
 from otel_ofu.sources.scrape.freshness import FORGET_AFTER_S
 from otel_ofu.sources.scrape.identity import hosts_of
-from otel_ofu.sources.scrape.page import PageReader, ScrapeContext, reading_of
+from otel_ofu.sources.scrape.page import PageReader, PageReadings, ScrapeContext, reading_of
 from otel_ofu.sources.scrape.parse import MetricsPage
 from otel_ofu.sources.scrape.read import DeviceRow
 from otel_ofu.sources.scrape.settings import PageEndpoint
@@ -78,8 +78,9 @@ class ScrapeTarget:
         hosts = hosts_of(devices, self.endpoint.host, is_local=self._is_local)
         self.rows = [_on_host(row, hosts) for row in read.rows]
         self._known |= {row.device.uuid: _LastSeen(row, now_s) for row in self.rows}
+        self._known = {u: seen for u, seen in self._known.items() if u in self._pages.devices}
         readings = [*(_on_host(each, hosts) for each in read.readings), *self._vanished(now_s)]
-        return ScrapeResult(readings, answered=True, troubles=self._line_troubles(read.page))
+        return ScrapeResult(readings, answered=True, troubles=self._troubles(read))
 
     def close(self) -> None:
         self._fetcher.close()
@@ -109,6 +110,12 @@ class ScrapeTarget:
     def _absent(self, row: DeviceRow, now_s: float, gap: Gap) -> Reading:
         window = Window(now_s - self._tools.interval_s, now_s)
         return reading_of(row, window, {}, {**row.gaps, **dict.fromkeys(row.values, gap)}, {})
+
+    def _troubles(self, read: PageReadings) -> Sequence[Trouble]:
+        troubles = self._line_troubles(read.page)
+        if not read.crowded:
+            return troubles
+        return [*troubles, Trouble(self.endpoint.name, "too_many_devices", read.crowded)]
 
     def _line_troubles(self, page: MetricsPage) -> Sequence[Trouble]:
         troubles = [*self._malformed_lines(page), *self._conflicts()]

@@ -80,7 +80,7 @@ class StampedWindows:
         self._used = {
             uuid: used
             for uuid, used in self._used.items()
-            if max(used.values(), default=before_s) >= before_s
+            if used and max(used.values()) >= before_s
         }
 
 

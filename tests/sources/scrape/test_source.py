@@ -12,7 +12,7 @@ from otel_ofu.model.clock import SystemClock
 from otel_ofu.model.errors import SourceError
 from otel_ofu.sources import Source
 from otel_ofu.sources.scrape import ScrapeSource, endpoint_at
-from otel_ofu.sources.scrape.freshness import FORGET_AFTER_S
+from otel_ofu.sources.scrape.freshness import FORGET_AFTER_S, MOST_DEVICES
 from tests.sources.scrape.golden import PAGES
 from tests.sources.scrape.server import Server, gone, page, serving
 from tests.waiting import HANGS_S
@@ -164,6 +164,24 @@ def test_a_gpu_that_left_the_page_is_a_gap_until_it_is_forgotten() -> None:
         assert "no longer" in lost.gaps["tensor_active"].detail
         server.answer = page(gpus(0, step=2))
         assert "GPU-1" not in by_uuid(source.read(FORGET_AFTER_S + 20.0))
+
+
+def test_no_more_devices_are_read_and_kept_than_the_limit() -> None:
+    with serving(page(gpus(*range(MOST_DEVICES + 1)))) as server, source_of(server.url) as source:
+        first = by_uuid(source.read(0.0))
+        assert len(first) == MOST_DEVICES
+        (trouble,) = source.troubles()
+        assert (trouble.target, trouble.reason) == (server.url, "too_many_devices")
+        server.answer = page(gpus(*reversed(range(MOST_DEVICES + 1)), step=1))
+        assert by_uuid(source.read(10.0)).keys() == first.keys()
+        server.answer = page(gpus(-1, -2, step=2))
+        readings = by_uuid(source.read(20.0))
+        assert len(readings) == MOST_DEVICES
+        assert {"GPU--1", "GPU--2"} < readings.keys()
+        (trouble,) = source.troubles()
+        assert "came and went" in trouble.detail
+        source.read(20.0 + FORGET_AFTER_S + 1.0)
+        assert source.troubles() == []
 
 
 def test_an_unknown_page_is_told_with_its_names_and_the_profiles() -> None:

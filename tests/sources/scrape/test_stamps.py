@@ -13,7 +13,7 @@ from otel_ofu.derive.settings import DeriverSettings
 from otel_ofu.model import GapReason, Reading, Window
 from otel_ofu.model.clock import VirtualClock
 from otel_ofu.sources.scrape.page import PageReader, ScrapeContext
-from otel_ofu.sources.scrape.stamps import AHEAD_S, FRESH_S
+from otel_ofu.sources.scrape.stamps import AHEAD_S, FRESH_S, StampedWindows
 from tests.sources.scrape.golden import NOW_S
 
 INTERVAL_S = 10.0
@@ -188,3 +188,10 @@ def test_a_device_that_was_away_for_a_moment_does_not_count_its_samples_twice() 
     of_page.read("\n", NOW_S + 10)
     (reading,) = of_page.read(page(NOW_S, NOW_S), NOW_S + 20).readings
     assert reading.window.end_s == NOW_S
+
+
+def test_a_device_without_stamps_is_not_remembered() -> None:
+    windows = StampedWindows()
+    windows.judge("GPU-0", {}, 0.0, 10.0)
+    windows.forget(-100.0)
+    assert not windows._used
