@@ -277,8 +277,21 @@ def test_shipped_rules_have_equal_verdicts(rules: RuleSet, both: Both) -> None:
     assert met
     never_known = sorted(name for name, verdicts in met.items() if verdicts <= {UNKNOWN})
     assert not never_known, "the fleet has no samples for them"
-    assert sum(CLEAR in verdicts for verdicts in met.values()) > len(met) * 3 / 4, met
+    # An XID has no series before its first event, so a condition on several is clear of none.
+    lasting = {name: met[name] for name in met if not EVENTS & {*_metrics(rules, name)}}
+    assert sum(CLEAR in verdicts for verdicts in lasting.values()) > len(lasting) * 3 / 4, met
     assert sum(HOLDS in verdicts for verdicts in met.values()) > len(met) / 2, met
+
+
+EVENTS = {"xid"}
+
+
+def _metrics(rules: RuleSet, name: str) -> list[str]:
+    """What the conditions of a rule are about, without labels."""
+    (rule,) = (rule for rule in rules if rule.name == name)
+    conditions = [c for c in (rule.condition, rule.clear) if isinstance(c, Expression)]
+    nodes = [node for condition in conditions for node in walk(condition.root)]
+    return [node.metric.partition(":")[0] for node in nodes if isinstance(node, Over)]
 
 
 HELD = """
