@@ -7,6 +7,7 @@ what could be a secret.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,6 +23,9 @@ from otel_ofu import notify
 from otel_ofu.config.types import Config
 from otel_ofu.files.settings import CheckContext, hook, mistakes
 from otel_ofu.files.yaml import (
+    ADDRESS,
+    PATH,
+    PLAIN,
     Step,
     Steps,
     YamlFile,
@@ -39,6 +43,9 @@ _PLAIN_TYPES = (
     inspect.LiteralType,
     inspect.NoneType,
 )
+_PATH_ENDS = ("_file", "_dir", "path")
+_LISTEN = "listen"
+"""How the keys of paths end, and the key of an address of this machine."""
 
 
 @dataclass(frozen=True)
@@ -135,19 +142,24 @@ def _no_secret_shown() -> Iterator[None]:
 
 def _masked(problems: Sequence[Problem]) -> list[Problem]:
     """The problems without any text of the file that could be a token or a password."""
-    plain = _plain_keys()
-    return [keys_only(problem, plain) for problem in problems]
+    forms = _shown_forms()
+    return [keys_only(problem, forms) for problem in problems]
 
 
 @cache
-def _plain_keys() -> frozenset[str]:
-    """The keys that take a number or one of a few values, wherever they are."""
+def _shown_forms() -> Mapping[str, re.Pattern[str]]:
+    """Key -> what may be shown of its value: those of numbers and choices, paths and addresses."""
     plain: set[str] = set()
     other: set[str] = set()
     for struct in _structs(inspect.type_info(Config), set()):
         for field in struct.fields:
             (plain if _is_plain(field.type) else other).add(field.encode_name)
-    return frozenset(plain - other)
+    paths = {key for key in other if key.endswith(_PATH_ENDS)}
+    return {
+        **dict.fromkeys(plain - other, PLAIN),
+        **dict.fromkeys(paths, PATH),
+        _LISTEN: ADDRESS,
+    }
 
 
 def _is_plain(type_: inspect.Type) -> bool:

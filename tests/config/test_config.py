@@ -229,6 +229,14 @@ def test_of_a_key_that_could_hold_a_secret_only_a_leading_name_is_shown(
     [
         ("receivers: {gpu: {source: dcmg}}", "receivers: {gpu: {source: dcmg}}"),
         ("jobs: {node: SECRET, interval: 10}", "jobs: {node: ***, interval: 10}"),
+        (
+            "exporters: {prometheus: {listen: '127.0.0.1:99999', bearer_token_file: /no/token}}",
+            "exporters: {prometheus: {listen: '127.0.0.1:99999', bearer_token_file: /no/token}}",
+        ),
+        (
+            "exporters: {prometheus: {listen: 'SECRET', bearer_token_file: eyJhbG.ciOi/J9-x}}",
+            "exporters: {prometheus: {listen: ***, bearer_token_file: ***}}",
+        ),
         ("resource: {team: 5, a: 'b c'} # d", "resource: {team: 5, a: ***} ***"),
     ],
 )

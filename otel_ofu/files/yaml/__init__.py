@@ -7,10 +7,13 @@ from otel_ofu.files.yaml.convert import (
     convert_usable,
 )
 from otel_ofu.files.yaml.parse import KEY, Step, Steps, YamlFile, parse_yaml, problem_at, read_yaml
-from otel_ofu.files.yaml.shown import keys_only
+from otel_ofu.files.yaml.shown import ADDRESS, PATH, PLAIN, keys_only
 
 __all__ = [
+    "ADDRESS",
     "KEY",
+    "PATH",
+    "PLAIN",
     "ConversionResult",
     "Step",
     "Steps",

@@ -6,7 +6,7 @@ Enters: a problem with its line. Leaves: the same problem, with *** in the line 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
 
@@ -21,7 +21,10 @@ _SEGMENT = re.compile(
     |(?P<value>"(?:[^"\\]|\\.)*"?|'[^']*'?|\#.*|(?:(?!\s\#)[^{}\[\],])+)""",
     re.VERBOSE,
 )
-_PLAIN = re.compile(r"[\w.%-]{1,24}")
+PLAIN = re.compile(r"[\w.%-]{1,24}")
+PATH = re.compile(r"(?:~|\.{1,2})?/[\w./ -]{0,200}")
+"""A token in its place rarely begins with a slash."""
+ADDRESS = re.compile(r"[\w.-]{0,64}:\d{1,8}|\[[\da-fA-F:.]{2,45}\]:\d{1,8}")
 _HARMLESS = re.compile(r"\d{1,3}|true|false")
 _KEY = re.compile(
     r"""(?<=key )(?P<quote>['"])(?P<key>(?:\\.|(?!(?P=quote)).)*)(?P=quote)""", re.DOTALL
@@ -45,15 +48,15 @@ def without_user(problem: Problem) -> Problem:
     return _shown(problem, list(_around(line, cuts))) if cuts else problem
 
 
-def keys_only(problem: Problem, plain: Collection[str]) -> Problem:
-    """The problem, its line without values, but for one value under a key in `plain`.
+def keys_only(problem: Problem, forms: Mapping[str, re.Pattern[str]]) -> Problem:
+    """The problem, its line without values, but for a value of the form that its key has.
 
     Of a key that is not a name (`authorization:TOKEN`, a space forgotten) the name alone is shown,
     and of one that could be a token nothing.
     """
     message = _KEY.sub(_shown_key, problem.message)
     problem = replace(problem, message=message)
-    return _shown(problem, list(_segments(problem.source_line, plain)))
+    return _shown(problem, list(_segments(problem.source_line, forms)))
 
 
 def _shown_key(found: re.Match[str]) -> str:
@@ -80,21 +83,24 @@ def _around(line: str, cuts: list[tuple[int, int]]) -> Iterator[Segment]:
             yield begin, MASK, False
 
 
-def _segments(line: str, plain: Collection[str]) -> Iterator[Segment]:
+def _segments(line: str, forms: Mapping[str, re.Pattern[str]]) -> Iterator[Segment]:
     key = ""
     for found in _SEGMENT.finditer(line):
         text = found[0]
         key = text if found["key"] else key
-        written = not _may_be_secret(found, plain=key in plain)
+        written = not _may_be_secret(found, forms.get(key, _HARMLESS))
         yield found.start(), text if written else MASK, written
         if found["value"] or "," in text:
             key = ""  # one value each: what stands after it is no value of that key
 
 
-def _may_be_secret(found: re.Match[str], *, plain: bool) -> bool:
+def _may_be_secret(found: re.Match[str], form: re.Pattern[str]) -> bool:
     if found["key"]:
         return not _is_name(found["key"])
-    return bool(found["value"]) and not (_PLAIN if plain else _HARMLESS).fullmatch(found["value"])
+    value = found["value"] or ""
+    if form in (PATH, ADDRESS):  # mostly quoted, and a port is a number
+        return bool(value) and not form.fullmatch(value.strip("\"' "))
+    return bool(value) and not form.fullmatch(value)
 
 
 def _shown(problem: Problem, segments: list[Segment]) -> Problem:
