@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from otel_ofu.catalog.skus import PRECISIONS, Sku, load_skus
 from otel_ofu.cli import options
@@ -34,6 +34,21 @@ from otel_ofu.report.reasons import LEAST_S, MfuAssessment, judge
 
 MOST_OFU = 1.5
 """Starting value: above the highest clock over any reference clock; 41 is a percentage."""
+SEQ_LEN = 4096
+MASKING: Literal["causal", "full"] = "causal"
+
+
+class _Gpu(argparse.Action):
+    """Two words for one option: mistakes name the one that was written."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,  # noqa: ARG002 - argparse passes it
+        namespace: argparse.Namespace,
+        values: str | Sequence[object] | None,
+        option_string: str | None = None,
+    ) -> None:
+        namespace.gpu, namespace.gpu_option = values, option_string
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -43,13 +58,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("config", metavar="CONFIG.json", nargs="?", help="config.json of the model")
     parser.add_argument(
-        "--seq-len", type=int, default=4096, metavar="N", help="sequence length (default 4096)"
+        "--seq-len", type=int, metavar="N", help=f"sequence length (default {SEQ_LEN})"
     )
     parser.add_argument(
         "--masking",
         choices=("causal", "full"),
-        default="causal",
-        help="attention counted as done (causal), or as if nothing were masked (full)",
+        help="attention counted as done (causal, the default), or as if nothing were masked (full)",
     )
     parser.add_argument(
         "--tokens-per-s-per-gpu", type=float, metavar="N", help="to compute the MFU of a run"
@@ -58,7 +72,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--ofu", metavar="PART", help="measured OFU of the run, as in 41%% or 0.41, to compare with"
     )
     parser.add_argument(
-        "--gpu", "--sku", metavar="MODEL", help="name or SKU, e.g. 'NVIDIA H100 80GB HBM3'"
+        "--gpu",
+        "--sku",
+        action=_Gpu,
+        metavar="MODEL",
+        help="name or SKU, e.g. 'NVIDIA H100 80GB HBM3'",
     )
     parser.add_argument(
         "--precision", choices=PRECISIONS, default="bf16", help="of the peak (default bf16)"
@@ -90,7 +108,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 # Arguments that go with others only, or not with others.
 _OF_GEMM = ("tile", "time")
-_OF_MODEL = ("config", "tokens_per_s_per_gpu", "ofu")
+_OF_MODEL = ("config", "seq_len", "masking", "tokens_per_s_per_gpu", "ofu")
 
 
 def _check_together(arguments: argparse.Namespace) -> None:
@@ -113,7 +131,7 @@ def _option(name: str) -> str:
 
 def _of_gemm(arguments: argparse.Namespace) -> int:
     try:
-        return _run_gemm(arguments, _sku(arguments.gpu) if arguments.gpu else None)
+        return _run_gemm(arguments, _sku(arguments) if arguments.gpu else None)
     except ValueError as error:
         raise options.misused(str(error)) from error
 
@@ -152,11 +170,13 @@ def _ofu(arguments: argparse.Namespace) -> float | None:
 
 
 def _counted(arguments: argparse.Namespace) -> tuple[FlopsBreakdown, Sequence[CommonMistake]]:
-    file, seq_len = str(config_path(arguments.config)), arguments.seq_len
+    file = str(config_path(arguments.config))
+    masking: Literal["causal", "full"] = arguments.masking or MASKING
+    seq_len = SEQ_LEN if arguments.seq_len is None else arguments.seq_len
     try:
         config = read_config(file)
-        flops = model_flops(config, seq_len, masking=arguments.masking)
-        return flops, mistakes(config, seq_len, masking=arguments.masking)
+        flops = model_flops(config, seq_len, masking=masking)
+        return flops, mistakes(config, seq_len, masking=masking)
     except ModelConfigError as error:
         message = str(error.in_file(file) if isinstance(error, ModelKeyError) else error)
         raise ConfigError([Problem(file, 0, 0, message.removeprefix(f"{file}: "))]) from error
@@ -169,16 +189,18 @@ def _measured(arguments: argparse.Namespace) -> JobRun | None:
     if tokens is None or arguments.gpu is None:
         raise options.misused("--tokens-per-s-per-gpu and --gpu belong together")
     try:
-        return JobRun(tokens, _sku(arguments.gpu), arguments.precision)
+        return JobRun(tokens, _sku(arguments), arguments.precision)
     except ValueError as error:
         raise options.misused(str(error)) from error
 
 
-def _sku(name: str) -> Sku:
-    skus = load_skus()
+def _sku(arguments: argparse.Namespace) -> Sku:
+    skus, name = load_skus(), arguments.gpu
     found = skus.by_id.get(name) or skus.match(name)
     if found is None:
-        raise options.misused(f"--gpu {name!r} is not known; known: {', '.join(skus.by_id)}")
+        raise options.misused(
+            f"{arguments.gpu_option} {name!r} is not known; known: {', '.join(skus.by_id)}"
+        )
     return found
 
 
