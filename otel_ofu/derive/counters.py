@@ -58,6 +58,7 @@ class CounterStarts:
             if metric.kind == "counter" and not metric.derived
         }
         self._devices: dict[str, _Device] = {}
+        self._kinds: dict[str, tuple[bool, bool]] = {}
 
     def observe(self, reading: Reading, values: Mapping[str, float]) -> Mapping[str, CounterStart]:
         """The known beginnings of a device's counters; a reading may be given more than once.
@@ -93,15 +94,13 @@ class CounterStarts:
         self._devices = {uuid: known for uuid, known in self._devices.items() if uuid in devices}
 
     def _note_resets(self, device: _Device, values: Mapping[str, float], end_s: float) -> None:
-        totals = {
-            key: value
-            for key, value in values.items()
-            if key in self._measured or key.partition(":")[0] in self._measured
-        }
-        for key, value in totals.items():
-            if value < device.totals.get(key, value):
+        totals, kinds = device.totals, self._kinds
+        for key, value in values.items():
+            if not (kinds.get(key) or self._kind(key))[1]:
+                continue
+            if value < totals.get(key, value):
                 device.beginnings[key] = CounterStart(device.read_s, end_s)
-        device.totals.update(totals)
+            totals[key] = value
 
     def _first(self, reading: Reading, values: Mapping[str, float]) -> Mapping[str, CounterStart]:
         if reading.values:
@@ -112,8 +111,19 @@ class CounterStarts:
         return {}
 
     def _sparse(self, keys: Iterable[str]) -> Iterable[str]:
-        return [key for key in keys if key.partition(":")[0] in self._names]
+        kinds = self._kinds
+        return [key for key in keys if (kinds.get(key) or self._kind(key))[0]]
 
+    def _kind(self, key: str) -> tuple[bool, bool]:
+        """Whether it is sparse, and whether it is a measured counter; looked up for each key."""
+        base = key.partition(":")[0]
+        kind = (base in self._names, key in self._measured or base in self._measured)
+        if len(self._kinds) < _MOST_KEYS:
+            self._kinds[key] = kind
+        return kind
+
+
+_MOST_KEYS = 4096  # far more than the registry has: a source with endless names fills nothing
 
 SUB_PARTITIONS = 4  # of an SM, Volta and later. Source: NVIDIA Volta architecture white paper
 

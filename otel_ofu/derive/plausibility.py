@@ -68,9 +68,11 @@ class PlausibilityChecker:
     def _stuck_s(self, values: Mapping[str, float], window: Window) -> float:
         """For how long the counters that move with any work have been the same; 0 while idle."""
         steady = tuple(values.get(key, 0.0) for key in STEADY)
-        moving = sum(0 < value < 1 for value in steady[:-1])
-        if steady != self._steady or moving < STUCK_COUNTERS or not steady[-1]:
+        if steady != self._steady:
             self._steady, self._since_s = steady, window.start_s
+            return 0.0
+        moving = sum(0 < value < 1 for value in steady[:-1])
+        if moving < STUCK_COUNTERS or not steady[-1]:
             return 0.0
         return window.end_s - self._since_s
 
