@@ -144,7 +144,10 @@ OFU and every line could be read, with 1 if not, with 2 for a mistake in the com
 **Lines** are read as the Prometheus text format has them. A line that is not in it is left out
 and reported (`ofu.source.troubles`, reason `malformed`), and the rest is read. A last line
 without a line feed may be cut off, so it is not read (`cut_off`). The value of an exemplar is not
-the sample's.
+the sample's. Where two lines give one value of a device and differ, the first is used (of two
+metrics the one that exporters have had for longer) and the other is reported (`conflict`).
+An endpoint has at most 4096 devices, those that left its page within 10 minutes included; what is
+more is not read, or forgotten at once, and reported (`too_many_devices`).
 
 **Timestamps.** Where samples have them (Ascend npu-exporter, `/federate`, a pushgateway) each is
 used once and with its own time. One that is older than 2 minutes, or than three refresh periods

@@ -30,9 +30,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--page",
         metavar="FILE|URL",
-        help="examine this page of an exporter alone: a file, - for standard input, or a URL, with "
-        "the credentials that the configuration has for it; timestamps of a file are held against "
-        "its newest",
+        help="examine this page of an exporter alone: a file or pipe, - for standard input, or a "
+        "URL, with the credentials that the configuration has for it; timestamps of a file are "
+        "held against its newest",
     )
     parser.set_defaults(verb=run)
 

@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from otel_ofu.catalog.skus import PRECISIONS, Sku, load_skus
 from otel_ofu.cli import options
@@ -19,6 +19,7 @@ from otel_ofu.derive.gemm import DEFAULT_TILE, MOST, TILE_K, GemmBreakdown
 from otel_ofu.mfu.flops import (
     CommonMistake,
     FlopsBreakdown,
+    Masking,
     ModelConfigError,
     ModelKeyError,
     config_path,
@@ -35,7 +36,7 @@ from otel_ofu.report.reasons import LEAST_S, MfuAssessment, judge
 MOST_OFU = 1.5
 """Starting value: above the highest clock over any reference clock; 41 is a percentage."""
 SEQ_LEN = 4096
-MASKING: Literal["causal", "full"] = "causal"
+MASKING: Masking = "causal"
 
 
 class _Gpu(argparse.Action):
@@ -171,7 +172,7 @@ def _ofu(arguments: argparse.Namespace) -> float | None:
 
 def _counted(arguments: argparse.Namespace) -> tuple[FlopsBreakdown, Sequence[CommonMistake]]:
     file = str(config_path(arguments.config))
-    masking: Literal["causal", "full"] = arguments.masking or MASKING
+    masking: Masking = arguments.masking or MASKING
     seq_len = SEQ_LEN if arguments.seq_len is None else arguments.seq_len
     try:
         config = read_config(file)

@@ -76,7 +76,7 @@ class SeriesValue:
     line: int = 0
 
 
-class Conflict(NamedTuple):
+class UnusedLine(NamedTuple):
     """A line whose value of `key` is not used, for it is not that of `used_line`.
 
     `is_fault`: both claim to be the same measurement. A metric that only stands in for another one
@@ -141,12 +141,12 @@ class _Cell:
         if isinstance(series.value, float) and self.over == "first":
             self.others.append(_Other(series.value, series.line, rank))
 
-    def conflicts(self, key: str) -> Iterator[Conflict]:
+    def conflicts(self, key: str) -> Iterator[UnusedLine]:
         for other in self.others:
             is_same = other.rank == self.rank
             if not math.isclose(other.value, self.value(), rel_tol=0.0 if is_same else _ROUNDING):
                 is_fault = is_same or key in OFU_FACTORS
-                yield Conflict(key, other.line, self.line, is_fault)
+                yield UnusedLine(key, other.line, self.line, is_fault)
 
     def value(self) -> float:
         match self.over:
@@ -168,7 +168,7 @@ class SettledCells:
     gaps: dict[str, Gap]
     stamps: dict[str, float]
     operands: dict[str, float]
-    conflicts: tuple[Conflict, ...] = ()
+    conflicts: tuple[UnusedLine, ...] = ()
 
 
 class DeviceCells:

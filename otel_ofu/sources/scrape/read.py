@@ -21,7 +21,7 @@ from otel_ofu.catalog.vendors import (
     Vendors,
 )
 from otel_ofu.model import Device, Gap, GapReason, Owner
-from otel_ofu.sources.scrape.cells import Conflict, DeviceCells, SeriesValue, absence, below
+from otel_ofu.sources.scrape.cells import DeviceCells, SeriesValue, UnusedLine, absence, below
 from otel_ofu.sources.scrape.identity import (
     DeviceSlot,
     Labels,
@@ -61,7 +61,7 @@ class DeviceRow:
     stamps: Mapping[str, float]
     newest_s: float | None
     last_codes: Mapping[str, float]
-    conflicts: tuple[Conflict, ...] = ()
+    conflicts: tuple[UnusedLine, ...] = ()
 
 
 @dataclass(slots=True)
