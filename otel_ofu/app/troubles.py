@@ -117,7 +117,7 @@ class _OpenCause:
 
 
 def _cause(source: str, trouble: Trouble) -> Cause:
-    return source, trouble.target, trouble.reason, re.sub(r"\d+", "#", trouble.detail)
+    return source, trouble.target, trouble.reason, re.sub(r"\d+(?:\.\d+)?", "#", trouble.detail)
 
 
 def _text(source: str, trouble: Trouble) -> str:

@@ -212,4 +212,9 @@ class DeviceWorker:
 
 def no_answer(seconds: float) -> str:
     """For people; since when is not known where another session of this process began the call."""
-    return f"no answer for {seconds:.0f} s" if seconds >= 1 else "no answer"
+    if seconds < _LEAST_S:
+        return "no answer"
+    return f"no answer for {seconds:.0f} s" if seconds >= 1 else f"no answer for {seconds:.1f} s"
+
+
+_LEAST_S = 0.05  # a rounded 0.0 s says nothing
