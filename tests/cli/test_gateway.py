@@ -46,13 +46,18 @@ def agent(folder: Path, text: str, name: str) -> Iterator[subprocess.Popen[str]]
         assert process.returncode == 0
 
 
+def whole_lines(path: Path) -> list[str]:
+    """Of a file that is being written; what comes after the last line feed is not yet a line."""
+    return path.read_text().split("\n")[:-1]
+
+
 def points(path: Path, name: str) -> list[dict[str, Any]]:
     """The data points of a metric in a file of OTLP JSON lines."""
     if not path.exists():
         return []
     return [
         point
-        for line in path.read_text().splitlines()
+        for line in whole_lines(path)
         for resource in json.loads(line).get("resourceMetrics", [])
         for metric in resource["scopeMetrics"][0]["metrics"]
         if metric["name"] == name
@@ -65,7 +70,7 @@ def resource_names(path: Path, name: str) -> set[str]:
     """The attributes of the resources that have a metric."""
     return {
         attribute["key"]
-        for line in path.read_text().splitlines()
+        for line in whole_lines(path)
         for resource in json.loads(line).get("resourceMetrics", [])
         if name in {metric["name"] for metric in resource["scopeMetrics"][0]["metrics"]}
         for attribute in resource["resource"]["attributes"]
